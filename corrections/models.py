@@ -1,0 +1,111 @@
+"""The messages to people who saw a signal that was premature, and who owns which audience."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.db import models
+from django.db.models import Q
+
+from corrections.states import EDITABLE, MOVES, OPEN, CorrectionState
+from runs.models import Run, Step
+from runs.models.leased import Leased
+from sagaboard.accounts.models import User
+
+
+class Audience(models.Model):
+    """A cohort, channel or client, and the person who owns it; `address` is where a note to that person goes."""
+
+    name = models.CharField(max_length=120, unique=True)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="audiences")
+    address = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CorrectionQuerySet(models.QuerySet["Correction"]):
+    def visible_to(self, user: User | AnonymousUser) -> Self:
+        return self.filter(run__in=Run.objects.visible_to(user).values("pk"))
+
+    def open(self) -> Self:
+        return self.filter(state__in=OPEN)
+
+
+class Correction(Leased):
+    """One message for one place and run. Its fields come from the log; people may edit the words, not the facts."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="corrections")
+    # The signals it corrects; the first one's capability posts it.
+    steps = models.ManyToManyField(Step, related_name="corrections")
+    state = models.CharField(max_length=16, choices=CorrectionState, default=CorrectionState.DRAFT)
+
+    place_key = models.CharField(max_length=300)
+    place_kind = models.CharField(max_length=40)
+    place_label = models.CharField(max_length=200)
+    audience = models.CharField(max_length=120, blank=True)
+    # Who gets the note, and where; empty where nobody owns the audience.
+    recipient = models.CharField(max_length=200, blank=True)
+    address = models.JSONField(default=dict, blank=True)
+
+    # Facts, from the log: one object a signal, {"step", "signal", "from", "to", "reverted_to", "how"}.
+    signals = models.JSONField(default=list)
+    # Words, which the owner may edit.
+    seen = models.TextField()
+    reverted_to = models.TextField(blank=True)
+    what_to_do = models.TextField(blank=True)
+    back_when = models.CharField(max_length=200, default="unknown, the owner will update")
+    questions_to = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    revision = models.PositiveIntegerField(default=1)
+    edited_by = models.CharField(max_length=200, blank=True)
+    edited_at = models.DateTimeField(null=True, blank=True)
+
+    key = models.CharField(max_length=64, unique=True)
+    drafted_at = models.DateTimeField()
+    sent_by = models.CharField(max_length=200, blank=True)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    # The message as it went out, and where it is now.
+    text = models.TextField(blank=True)
+    delivered = models.JSONField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    due_at = models.DateTimeField(null=True, blank=True)
+    dismissed_by = models.CharField(max_length=200, blank=True)
+    dismissed_why = models.TextField(blank=True)
+
+    objects = CorrectionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-drafted_at"]
+        permissions = [("send_correction", "Can edit, send and dismiss corrections")]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=CorrectionState.values), name="correction_state_is_known"),
+            models.CheckConstraint(
+                condition=~Q(state="sent") | (Q(sent_at__isnull=False, delivered__isnull=False) & ~Q(text="")), name="correction_sent_is_delivered"
+            ),
+            models.CheckConstraint(condition=~Q(state="dismissed") | (~Q(dismissed_by="") & ~Q(dismissed_why="")), name="correction_dismissed_by_name"),
+            models.UniqueConstraint(
+                fields=["run", "place_key"],
+                condition=Q(state__in=["draft", "held_back"]),
+                name="correction_one_draft_per_place",
+            ),
+        ]
+        indexes = [models.Index(fields=["due_at"], name="correction_due", condition=Q(state__in=["sending", "not_delivered"]))]
+
+    def __str__(self) -> str:
+        return f"correction of run {self.run_id}: {self.seen}"
+
+    def get_absolute_url(self) -> str:
+        return f"/corrections/{self.pk}/"
+
+    @property
+    def is_editable(self) -> bool:
+        return self.state in EDITABLE
+
+    def move(self, to: CorrectionState, *fields: str) -> None:
+        """Changes the state, by the table of allowed moves, and saves `fields` with it."""
+        if to not in MOVES[self.state]:
+            raise AssertionError(f"A correction does not go from {self.state} to {to}.")
+        self.state = to
+        self.save(update_fields=["state", *fields])

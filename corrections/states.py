@@ -1,0 +1,26 @@
+"""Where a correction stands."""
+
+from django.db import models
+
+
+class CorrectionState(models.TextChoices):
+    DRAFT = "draft", "Draft"
+    HELD_BACK = "held_back", "Held back"
+    SENDING = "sending", "Sending"
+    SENT = "sent", "Sent"
+    NOT_DELIVERED = "not_delivered", "Not delivered"
+    DISMISSED = "dismissed", "Dismissed"
+
+
+C = CorrectionState
+# Somebody is still misled.
+OPEN = frozenset({C.DRAFT, C.HELD_BACK, C.SENDING, C.NOT_DELIVERED})
+EDITABLE = frozenset({C.DRAFT, C.HELD_BACK, C.NOT_DELIVERED})
+MOVES: dict[str, frozenset[str]] = {
+    C.DRAFT: frozenset({C.HELD_BACK, C.SENDING, C.DISMISSED}),
+    C.HELD_BACK: frozenset({C.DRAFT, C.SENDING, C.DISMISSED}),
+    C.SENDING: frozenset({C.SENT, C.NOT_DELIVERED}),
+    C.NOT_DELIVERED: frozenset({C.SENDING, C.DISMISSED, C.SENT}),
+    C.SENT: frozenset(),
+    C.DISMISSED: frozenset(),
+}

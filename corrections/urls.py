@@ -1,0 +1,2 @@
+app_name = "corrections"
+urlpatterns: list = []

@@ -1,0 +1,16 @@
+"""The rules an installation begins with: the team's own messages need no yes, everything else does."""
+
+from django.db import migrations
+
+
+def add_policies(apps, schema_editor):
+    policies = apps.get_model("outbox", "Policy").objects
+    policies.get_or_create(capability="", audience="", defaults={"needs_yes": True})
+    policies.get_or_create(capability="", audience="people", defaults={"needs_yes": False})
+    policies.get_or_create(capability="", audience="clients", defaults={"needs_yes": True})
+
+
+class Migration(migrations.Migration):
+    dependencies = [("outbox", "0001_initial")]
+
+    operations = [migrations.RunPython(add_policies, migrations.RunPython.noop)]

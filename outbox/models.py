@@ -1,0 +1,151 @@
+"""What waits to go out, who may let it, and what they decided."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser, Group
+from django.db import models
+from django.db.models import Q
+from guardian.shortcuts import get_objects_for_user
+
+from outbox.states import ItemState, Verdict
+from runs.capability import Payload
+from runs.models import CapabilityRecord, Run, Step
+from runs.states import Audience
+from sagaboard.accounts.models import User
+
+
+class Policy(models.Model):
+    """Who must approve what. The most specific row counts: capability and audience, capability, audience, neither."""
+
+    capability = models.CharField(max_length=80, blank=True, help_text="Empty: every capability.")
+    audience = models.CharField(max_length=16, choices=Audience, blank=True, help_text="Empty: every audience.")
+    needs_yes = models.BooleanField(default=True, help_text="What clients see needs a yes whatever stands here.")
+    quorum = models.PositiveIntegerField(default=1, help_text="How many different people must say yes.")
+    four_eyes = models.BooleanField(default=True)
+    open_for = models.PositiveIntegerField(default=4 * 3600, help_text="Seconds until an unanswered item expires.")
+    bulk = models.BooleanField(default=True)
+    groups = models.ManyToManyField(Group, blank=True, related_name="+")
+    people = models.ManyToManyField(settings.AUTH_USER_MODEL, blank=True, related_name="+")
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        verbose_name_plural = "policies"
+        constraints = [
+            models.UniqueConstraint(fields=["capability", "audience"], name="policy_one_per_kind"),
+            models.CheckConstraint(condition=Q(quorum__gte=1), name="policy_quorum_is_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.capability or 'every capability'}, {self.audience or 'every audience'}"
+
+
+class ItemQuerySet(models.QuerySet["Item"]):
+    def visible_to(self, user: User | AnonymousUser) -> Self:
+        """Items of runs this person can see, and of capabilities this person may decide."""
+        if not user.is_authenticated:
+            return self.none()
+        decidable = get_objects_for_user(user, "runs.decide_capability", CapabilityRecord, accept_global_perms=False)
+        runs = Run.objects.visible_to(user).values("pk")
+        return self.filter(Q(step__run__in=runs) | Q(step__capability__in=decidable.values("name")))
+
+    def open(self) -> Self:
+        return self.filter(state__in=[ItemState.HELD, ItemState.AWAITING, ItemState.APPROVED, ItemState.EXPIRED])
+
+    def awaiting(self) -> Self:
+        return self.filter(state=ItemState.AWAITING)
+
+    def in_order(self) -> Self:
+        return self.order_by("step__number")
+
+
+class Item(models.Model):
+    """One irreversible call waiting, and what became of it."""
+
+    step = models.OneToOneField(Step, on_delete=models.PROTECT, related_name="item")
+    state = models.CharField(max_length=12, choices=ItemState, default=ItemState.HELD)
+    is_gate = models.BooleanField(default=False)
+    # What is decided on: the newest version.
+    digest = models.CharField(max_length=64)
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, null=True, related_name="+")
+    queued_at = models.DateTimeField()
+    awaiting_since = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ItemQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=ItemState.values), name="item_state_is_known"),
+            models.CheckConstraint(condition=~Q(state="awaiting") | Q(expires_at__isnull=False), name="item_awaiting_expires"),
+        ]
+        indexes = [models.Index(fields=["state", "awaiting_since"], name="item_waiting", condition=Q(state__in=["held", "awaiting", "approved", "expired"]))]
+
+    def __str__(self) -> str:
+        return self.current.title or f"{self.step.capability}, run {self.step.run_id}"
+
+    def get_absolute_url(self) -> str:
+        return f"/outbox/{self.pk}/"
+
+    @property
+    def current(self) -> Version:
+        return next(iter(sorted(self.versions.all(), key=lambda version: -version.number)))
+
+    @property
+    def is_awaiting(self) -> bool:
+        return self.state == ItemState.AWAITING
+
+    @property
+    def quorum(self) -> int:
+        return self.policy.quorum if self.policy else 1
+
+
+class Version(models.Model):
+    """One rendering of an item's payload. An edit adds a new one; the old stays readable."""
+
+    item = models.ForeignKey(Item, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField(default=1)
+    title = models.CharField(max_length=300)
+    to = models.JSONField()
+    body = models.BinaryField()
+    content_type = models.CharField(max_length=100)
+    as_read = models.TextField(blank=True)
+    was = models.JSONField(default=dict)
+    capability_version = models.CharField(max_length=16)
+    digest = models.CharField(max_length=64)
+    made_by = models.CharField(max_length=200)
+    edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    made_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["item", "number"], name="version_one_per_number")]
+
+    def payload(self) -> Payload:
+        return Payload(self.to, bytes(self.body), self.content_type, self.title, self.as_read, self.was)
+
+
+class Decision(models.Model):
+    """A person's yes or no to exactly one digest."""
+
+    item = models.ForeignKey(Item, on_delete=models.PROTECT, related_name="decisions")
+    # Names stay readable after the account is gone.
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    by_name = models.CharField(max_length=200)
+    role = models.CharField(max_length=200, blank=True)
+    verdict = models.CharField(max_length=8, choices=Verdict)
+    digest = models.CharField(max_length=64)
+    reason = models.TextField(blank=True)
+    fate = models.CharField(max_length=12, blank=True)
+    policy_version = models.CharField(max_length=40, blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["item", "by", "digest"], name="decision_one_per_person"),
+            models.UniqueConstraint(fields=["item"], condition=Q(verdict="reject"), name="decision_one_rejection"),
+            models.CheckConstraint(condition=~Q(verdict="reject") | ~Q(reason=""), name="decision_rejection_has_reason"),
+        ]

@@ -1,0 +1,79 @@
+"""What the outbox hears from runs, inside the sender's transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.dispatch import receiver
+
+from outbox import release, services
+from outbox.models import Item
+from outbox.states import ItemState
+from runs import signals
+from runs.capability import Payload
+from runs.clock import Clock
+from runs.locking import locked_run
+from runs.models import Run, Step
+from runs.sections import sections
+
+
+@receiver(signals.step_queued)
+def put_into_outbox(sender: Any, run: Run, step: Step, **kwargs: Any) -> None:
+    services.queue(run, step)
+
+
+@receiver(signals.step_sending)
+def let_it_go(sender: Any, run: Run, step: Step, **kwargs: Any) -> Payload:
+    return release.check_sending(run, step)
+
+
+@receiver(signals.step_sent)
+def next_one(sender: Any, run: Run, step: Step, **kwargs: Any) -> None:
+    services.mark_sent(run, step)
+
+
+@receiver(signals.step_closed)
+def leave_the_queue(sender: Any, run: Run, step: Step, **kwargs: Any) -> None:
+    services.withdraw(run, step)
+
+
+@receiver(signals.run_released)
+def open_items(sender: Any, run: Run, **kwargs: Any) -> None:
+    release.open_for_decision(run)
+
+
+@receiver(signals.sweeping)
+def expire_items(sender: Any, **kwargs: Any) -> None:
+    """What nobody answered in time; each in a transaction of its own run."""
+    for pk, run_id in Item.objects.awaiting().filter(expires_at__lte=Clock()).values_list("pk", "step__run_id")[:200]:
+        with locked_run(run_id) as run:
+            item = Item.objects.select_related("step", "policy").get(pk=pk)
+            if item.state == ItemState.AWAITING and item.expires_at and item.expires_at <= run.now:
+                services.expire(run, item)
+
+
+def _item(item: Item) -> dict[str, Any]:
+    last = item.decisions.last()
+    return {
+        "state": item.state,
+        "label": item.get_state_display(),
+        "url": item.get_absolute_url(),
+        "digest": item.digest,
+        "expires_at": item.expires_at,
+        "decided_by": last.by_name if last else "",
+        "said": last.reason if last else "",
+    }
+
+
+def _item_of(step: Step) -> dict[str, Any] | None:
+    item = Item.objects.filter(step=step).first()
+    return _item(item) if item else None
+
+
+def _items_of(run: Run) -> dict[int, dict[str, Any]]:
+    items = Item.objects.filter(step__run=run).prefetch_related("decisions")
+    return {item.step_id: _item(item) for item in items}
+
+
+sections.item_of = _item_of
+sections.items_of = _items_of

@@ -1,0 +1,144 @@
+"""What may go out now, and in which order."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+
+from outbox.models import Item, Version
+from outbox.policies import needs_yes
+from outbox.states import UNDECIDED, ItemState
+from runs import bell, registry
+from runs.capability import Capability, Payload
+from runs.exceptions import NotReleasable
+from runs.keys import canonical
+from runs.models import Run, Step
+from runs.states import RunState, StepState
+
+
+def open_for_decision(run: Run) -> None:
+    """The run is green: its items can be decided from now, and those that need no yes have theirs by policy."""
+    for item in _items(run):
+        if item.state == ItemState.HELD:
+            await_or_pass(run, item)
+    go_on(run)
+
+
+def await_or_pass(run: Run, item: Item) -> None:
+    """One item becomes decidable; its clock starts here."""
+    if not needs_yes(item):
+        item.state = ItemState.APPROVED
+        item.save(update_fields=["state"])
+        run.append("item.decided", step=item.step, verdict="approve", digest=item.digest, why="the policy wants no yes")
+        return
+    item.state, item.awaiting_since = ItemState.AWAITING, run.now
+    item.expires_at = run.now + _open_for(item)
+    item.save(update_fields=["state", "awaiting_since", "expires_at"])
+
+
+def go_on(run: Run) -> None:
+    """Sends the next item in plan order, once every item of the run is decided."""
+    items = _items(run)
+    if run.state != RunState.RELEASING or any(item.state in UNDECIDED for item in items):
+        return
+    first = next((item for item in items if item.state == ItemState.APPROVED), None)
+    if first is not None:
+        let_go(run, first)
+
+
+def let_go(run: Run, item: Item) -> None:
+    """This item's turn: a worker sends it, and the sweep finds it should the message be lost."""
+    step = run.steps.get(pk=item.step_id)
+    if step.state == StepState.QUEUED:
+        if step.due_at is None:
+            step.due_at = run.now
+            step.save(update_fields=["due_at"])
+        bell.ring("runs.tasks.invoke_step", run.pk, step.pk)
+
+
+def check_sending(run: Run, step: Step) -> Payload:
+    """The payload to send, checked once more in the transaction that begins the send; NotReleasable if anything changed."""
+    item = Item.objects.select_related("policy", "step__run").get(step=step)
+    _check_turn(run, item)
+    for decision in item.decisions.select_related("by").filter(verdict="approve", digest=item.digest):
+        if decision.by is None or not decision.by.is_active:
+            _void(run, item, f"the account of {decision.by_name}, who approved it, is disabled")
+    version = item.current
+    now = render(step, registry.find(step.capability))
+    if now is None or digest_of(now[0], now[1]) != item.digest or version.digest != item.digest:
+        _void(run, item, "what would be sent is no longer what was approved")
+    return version.payload()
+
+
+def _check_turn(run: Run, item: Item) -> None:
+    if item.state != ItemState.APPROVED:
+        raise NotReleasable(f"it is {item.state}")
+    if item.is_gate and run.state == RunState.OPEN:
+        return
+    if run.state != RunState.RELEASING:
+        raise NotReleasable(f"the run is {run.state}")
+    for other in _items(run):
+        if other.state in UNDECIDED:
+            raise NotReleasable(f"step {other.step.number} is not decided")
+        if other.state == ItemState.APPROVED and other.step.number < item.step.number:
+            raise NotReleasable(f"step {other.step.number} goes before it")
+
+
+def _void(run: Run, item: Item, why: str) -> None:
+    """An approval that no longer holds: back in front of a person, with what changed."""
+    item.state, item.awaiting_since = ItemState.AWAITING, run.now
+    item.expires_at = run.now + _open_for(item)
+    rendered = render(item.step, registry.find(item.step.capability))
+    if rendered is not None and digest_of(*rendered) != item.digest:
+        add_version(run, item, rendered[0], version=rendered[1], made_by="engine")
+    item.save(update_fields=["state", "awaiting_since", "expires_at", "digest"])
+    Step.objects.filter(pk=item.step_id).update(due_at=None)
+    run.append("item.refused", step=item.step, why=why, digest=item.digest)
+    raise NotReleasable(why)
+
+
+def add_version(run: Run, item: Item, payload: Payload, *, version: str, made_by: str) -> Version:
+    """A new rendering of the item, which becomes what is decided on."""
+    item.digest = digest_of(payload, version)
+    return Version.objects.create(
+        item=item,
+        number=item.versions.count() + 1,
+        title=payload.title[:300],
+        to=payload.to,
+        body=payload.body,
+        content_type=payload.content_type,
+        as_read=payload.as_read,
+        was=payload.was,
+        capability_version=version,
+        digest=item.digest,
+        made_by=made_by[:200],
+        made_at=run.now,
+    )
+
+
+def render(step: Step, capability: Capability[object] | None) -> tuple[Payload, str] | None:
+    """What this step would send by the code of now, and that code's version; None if the code is gone."""
+    if capability is None:
+        return None
+    args = capability.Args.model_validate_json(canonical(step.args))
+    return payload_of(capability, args, step), capability.version()
+
+
+def payload_of(capability: Capability[object], args: object, step: Step) -> Payload:
+    """The capability's own rendering; for one whose undo is merely unproven, its arguments."""
+    if capability.has("render"):
+        return capability.render(args)
+    return Payload(to={"capability": capability.name, "lives_in": capability.lives_in}, body=canonical(step.args), title=f"Call {capability.name}")
+
+
+def digest_of(payload: Payload, version: str) -> str:
+    """What a decision is bound to: SHA-256 over bytes, resolved target and capability version, in hex."""
+    return hashlib.sha256(version.encode() + b"\n" + payload.digest_source()).hexdigest()
+
+
+def _items(run: Run) -> list[Item]:
+    return list(Item.objects.filter(step__run=run).select_related("policy", "step__run__token").in_order())
+
+
+def _open_for(item: Item) -> dt.timedelta:
+    return dt.timedelta(seconds=item.policy.open_for if item.policy else 4 * 3600)

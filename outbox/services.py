@@ -1,0 +1,203 @@
+"""Queueing, approving, rejecting, expiring. Every door to a decision goes through `check_decidable`."""
+
+from __future__ import annotations
+
+from outbox import release
+from outbox.exceptions import NotDecidable
+from outbox.models import Decision, Item
+from outbox.policies import policy_for, why_not
+from outbox.states import Fate, ItemState, Verdict
+from runs import lifecycle, registry
+from runs.locking import locked_run
+from runs.models import Run, Step
+from runs.paging import page
+from runs.states import RunState
+from sagaboard.accounts.models import User
+
+
+def queue(run: Run, step: Step) -> Item:
+    """Puts an irreversible call into the outbox, in the caller's transaction. A gate is decidable at once."""
+    rendered = release.render(step, registry.find(step.capability))
+    assert rendered is not None, "queued by code that defines it"
+    payload, version = rendered
+    policy = policy_for(step.capability, step.audience)
+    item, created = Item.objects.get_or_create(
+        step=step,
+        defaults={
+            "digest": release.digest_of(payload, version),
+            "policy": policy if policy.pk else None,
+            "queued_at": run.now,
+            "is_gate": step.is_gate,
+        },
+    )
+    if not created:
+        item.state, item.closed_at = ItemState.HELD, None
+    release.add_version(run, item, payload, version=version, made_by=f"token:{run.agent}")
+    item.save()
+    if item.is_gate:
+        release.await_or_pass(run, item)
+    return item
+
+
+def approve(item: Item, *, digest: str, by: User) -> None:
+    """Approves exactly what `digest` names; NotDecidable when that is no longer possible."""
+    with locked_run(item.step.run_id) as run:
+        item = _current(item)
+        check_decidable(run, item, digest=digest, by=by)
+        if item.decisions.filter(by=by, digest=digest).exists():
+            return  # a double click: the yes stands already
+        _decide(run, item, by, Verdict.APPROVE, digest)
+        yes = item.decisions.filter(verdict=Verdict.APPROVE, digest=digest).count()
+        if yes < item.quorum:
+            return
+        item.state = ItemState.APPROVED
+        item.save(update_fields=["state"])
+        if item.is_gate:
+            release.let_go(run, item)
+        else:
+            release.go_on(run)
+
+
+def reject(item: Item, *, digest: str, by: User, reason: str, fate: str = Fate.DROP) -> None:
+    """Says no, with a reason the agent gets, and what becomes of the run. Rejecting one's own item is allowed."""
+    if not reason.strip():
+        raise NotDecidable("A reason is required; the agent and the owner get it.")
+    if fate not in Fate.values:
+        raise NotDecidable("Say what becomes of the run.")
+    with locked_run(item.step.run_id) as run:
+        item = _current(item)
+        check_decidable(run, item, digest=digest, by=by, own=True)
+        _decide(run, item, by, Verdict.REJECT, digest, reason=reason, fate=fate)
+        _close(run, item, ItemState.REJECTED)
+        step = run.steps.get(pk=item.step_id)
+        lifecycle.close(run, step, "rejected", actor=f"person:{by}", said=reason)
+        _after_rejection(run, item, by, reason, fate)
+
+
+def _after_rejection(run: Run, item: Item, by: User, reason: str, fate: str) -> None:
+    if fate == Fate.COMPENSATE or (item.is_gate and fate != Fate.SEND_BACK):
+        lifecycle.fail(run, f"{by} rejected {item}: {reason}", actor=f"person:{by}")
+        if run.state == RunState.FAILED and run.steps.in_effect().exists():
+            lifecycle.begin_compensation(run, actor=f"person:{by}", why=f"rejected: {reason}")
+    else:
+        release.go_on(run)
+        lifecycle.advance(run)
+
+
+def check_decidable(run: Run, item: Item, *, digest: str, by: User, own: bool = False) -> None:
+    """The one question before every decision: right, four eyes, expiry, digest, run state. NotDecidable says what is so."""
+    if item.state != ItemState.AWAITING:
+        raise NotDecidable(_what_is_so(run, item))
+    if item.expires_at is not None and item.expires_at <= run.now:
+        raise NotDecidable(f"It expired at {item.expires_at:%H:%M} UTC. Nothing was sent.")
+    if digest != item.digest:
+        raise NotDecidable("It changed while you read. Nothing was sent; read the new version.")
+    in_time = run.state == RunState.RELEASING or (item.is_gate and run.state == RunState.OPEN)
+    if not in_time:
+        raise NotDecidable(f"The run is {run.get_state_display().lower()}; nothing is sent now.")
+    why = why_not(by, item)
+    if why and not (own and "so someone else must approve it" in why):
+        raise NotDecidable(f"{why[0].upper()}{why[1:]}. Nothing was sent.")
+
+
+def _what_is_so(run: Run, item: Item) -> str:
+    last = item.decisions.last()
+    if item.state in (ItemState.APPROVED, ItemState.SENT) and last is not None:
+        return f"{last.by_name} approved this at {last.at:%H:%M:%S} UTC."
+    if item.state == ItemState.REJECTED and last is not None:
+        return f"{last.by_name} rejected this at {last.at:%H:%M:%S} UTC: {last.reason}"
+    if item.state == ItemState.WITHDRAWN:
+        return "The run failed; this was withdrawn, unsent."
+    if item.state == ItemState.EXPIRED:
+        return "It expired. Nothing was sent; its owner was told."
+    if item.state == ItemState.HELD:
+        return "Its run is not green yet, so there is nothing to decide."
+    return f"It is {item.get_state_display().lower()} already."
+
+
+def record_refusal(item: Item, refusal: NotDecidable, *, by: User) -> str:
+    """Logs a refused decision in a transaction of its own, since the refused one was rolled back; returns its words."""
+    with locked_run(item.step.run_id) as run:
+        run.append("item.refused", step=item.step, actor=f"person:{by}", why=str(refusal))
+    return str(refusal)
+
+
+def withdraw(run: Run, step: Step) -> None:
+    """The step was closed: its item leaves the queue in the same transaction."""
+    states = {"withdrawn": ItemState.WITHDRAWN, "rejected": ItemState.REJECTED, "expired": ItemState.EXPIRED, "dropped": ItemState.DROPPED}
+    item = Item.objects.filter(step=step).first()
+    if item is not None and item.state != ItemState.REJECTED:
+        _close(run, item, states[step.closed_why])
+
+
+def mark_sent(run: Run, step: Step) -> None:
+    """It went out: the pivot, if it is the first; the next one's turn."""
+    item = Item.objects.filter(step=step).first()
+    if item is not None:
+        _close(run, item, ItemState.SENT)
+    if run.pivot_at is None:
+        run.pivot_at = run.now
+        run.save(update_fields=["pivot_at"])
+    release.go_on(run)
+
+
+def expire(run: Run, item: Item) -> None:
+    """Nobody answered in time: a gate is rejected, anything else waits for the owner, who asks again or drops it."""
+    run.append("item.expired", step=item.step, digest=item.digest)
+    if item.is_gate:
+        _close(run, item, ItemState.EXPIRED)
+        lifecycle.close(run, run.steps.get(pk=item.step_id), "expired", actor="engine", said="nobody answered in time")
+        lifecycle.fail(run, f"Nobody decided on {item} in time.")
+        return
+    item.state = ItemState.EXPIRED
+    item.save(update_fields=["state"])
+    page(run, f"nobody decided on “{item}” in time", "Nothing was sent. Ask again, or drop it.", people=[run.owner])
+
+
+def ask_again(item: Item, *, by: User) -> None:
+    """The owner puts an expired item in front of reviewers once more."""
+    with locked_run(item.step.run_id) as run:
+        item = _current(item)
+        _owners_expired(run, item, by)
+        release.await_or_pass(run, item)
+        run.append("step.queued", step=item.step, actor=f"person:{by}", asked_again=True)
+
+
+def drop(item: Item, *, by: User, reason: str) -> None:
+    """The owner lets an expired item go; the rest of the run goes on without it."""
+    with locked_run(item.step.run_id) as run:
+        item = _current(item)
+        _owners_expired(run, item, by)
+        lifecycle.close(run, run.steps.get(pk=item.step_id), "dropped", actor=f"person:{by}", said=reason or "expired")
+        release.go_on(run)
+        lifecycle.advance(run)
+
+
+def _owners_expired(run: Run, item: Item, by: User) -> None:
+    if item.state != ItemState.EXPIRED or run.state != RunState.RELEASING:
+        raise NotDecidable(_what_is_so(run, item))
+    if by.pk != run.owner_id:
+        raise NotDecidable(f"Its owner, {run.owner}, asks again or drops it.")
+
+
+def _decide(run: Run, item: Item, by: User, verdict: str, digest: str, *, reason: str = "", fate: str = "") -> None:
+    policy = f"{item.policy_id}@{item.policy.version}" if item.policy else "built in"
+    role = ", ".join(by.groups.order_by("name").values_list("name", flat=True)) or ("superuser" if by.is_superuser else "")
+    Decision.objects.create(
+        item=item, by=by, by_name=str(by), role=role, verdict=verdict, digest=digest, reason=reason, fate=fate, policy_version=policy, at=run.now
+    )
+    run.append(
+        "item.decided", step=item.step, actor=f"person:{by}", verdict=verdict, digest=digest, reason=reason, fate=fate, role=role, policy=policy
+    )
+
+
+def _close(run: Run, item: Item, state: ItemState) -> None:
+    item.state, item.closed_at = state, run.now
+    item.save(update_fields=["state", "closed_at"])
+
+
+def _current(item: Item) -> Item:
+    # What the page has read may be old; behind the lock it is current.
+    return Item.objects.select_related("policy", "step__run__token", "step__run__team").get(pk=item.pk)
+
+

@@ -1,0 +1,33 @@
+"""Where an item stands, and what its people can do then."""
+
+from django.db import models
+
+
+class ItemState(models.TextChoices):
+    HELD = "held", "Held"
+    AWAITING = "awaiting", "Awaiting approval"
+    APPROVED = "approved", "Approved"
+    SENT = "sent", "Sent"
+    EXPIRED = "expired", "Expired"
+    REJECTED = "rejected", "Rejected"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+    DROPPED = "dropped", "Dropped"
+
+
+# Nothing more becomes of it.
+CLOSED = frozenset({ItemState.SENT, ItemState.REJECTED, ItemState.WITHDRAWN, ItemState.DROPPED})
+# Nothing of its run goes out before these are decided.
+UNDECIDED = frozenset({ItemState.HELD, ItemState.AWAITING, ItemState.EXPIRED})
+
+
+class Verdict(models.TextChoices):
+    APPROVE = "approve", "approved"
+    REJECT = "reject", "rejected"
+
+
+class Fate(models.TextChoices):
+    """What becomes of the run when its item is rejected."""
+
+    DROP = "drop", "Drop only this item"
+    COMPENSATE = "compensate", "Compensate the run"
+    SEND_BACK = "send_back", "Send it back to the agent"

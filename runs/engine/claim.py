@@ -1,0 +1,126 @@
+"""Takes a step for one attempt: lock, compare state and freeze, lease, attempt number, log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from runs import bell, lifecycle, registry, signals
+from runs.capability import Capability, Payload
+from runs.engine.attempt import Attempt, call_for, lease_for, timeout_of, worker_name
+from runs.exceptions import NotReleasable
+from runs.locking import locked_run
+from runs.models import Run, Step, System
+from runs.states import RunState, StepState
+
+log = logging.getLogger(__name__)
+
+
+def to_do(run_id: int, step_id: int) -> Attempt | None:
+    """An attempt at `do`, or None: it has ended, another worker holds it, or it may not run now."""
+    with locked_run(run_id) as run:
+        step = _free(run, step_id)
+        if step is None or not _may_begin(run, step):
+            return None
+        capability = _defined(run, step)
+        if capability is None:
+            return None
+        payload = None
+        if step.is_irreversible:
+            try:
+                payload = _approved_payload(run, step)
+            except NotReleasable as exc:
+                log.info("Step %s of run %s does not go out: %s", step.number, run.number, exc)
+                return None
+        return _start(run, step, capability, payload)
+
+
+def to_look(run_id: int, step_id: int) -> Attempt | None:
+    """An attempt at finding out what became of a call whose worker was lost or whose answer never came."""
+    with locked_run(run_id) as run:
+        step = _free(run, step_id)
+        if step is None or step.state not in (StepState.RUNNING, StepState.UNKNOWN):
+            return None
+        if step.due_at is not None and step.due_at > run.now and step.state == StepState.UNKNOWN:
+            return None
+        capability = _defined(run, step)
+        if capability is None:
+            return None
+        seconds = lease_for(timeout_of(capability))
+        fields = step.take_lease(seconds, worker_name())
+        if step.state == StepState.RUNNING:
+            step.error = step.error or "the worker was lost"
+            step.move(StepState.UNKNOWN, "error", *fields)
+            run.append("step.unknown", step=step, attempt=step.attempt, why=step.error)
+        else:
+            step.save(update_fields=fields)
+        return _attempt(run, step, capability, seconds, None)
+
+
+def is_frozen() -> bool:
+    return System.objects.filter(frozen_at__isnull=False).exists()
+
+
+def _free(run: Run, step_id: int) -> Step | None:
+    """The step, if nobody holds it by the database's clock and nothing is frozen."""
+    step = run.steps.with_lease_state().filter(pk=step_id).first()
+    if step is None:
+        log.error("No step %s in run %s: the message is dropped.", step_id, run.pk)
+        return None
+    return None if not step.lease_free or is_frozen() else step  # type: ignore[attr-defined]  # annotated
+
+
+def _may_begin(run: Run, step: Step) -> bool:
+    if step.due_at is not None and step.due_at > run.now:
+        return False
+    return step.state in (StepState.REQUESTED, StepState.QUEUED) and run.is_going_forward
+
+
+def _approved_payload(run: Run, step: Step) -> Payload | None:
+    """What the outbox lets go, checked in this very transaction; NotReleasable if it doesn't."""
+    answers = signals.step_sending.send(Step, run=run, step=step)
+    found: Payload | None = next((payload for _, payload in answers if payload is not None), None)
+    if found is None:
+        raise NotReleasable("nothing approved it")
+    return found
+
+
+def _start(run: Run, step: Step, capability: Capability[Any], payload: Payload | None) -> Attempt:
+    seconds = lease_for(timeout_of(capability), timeout_of(capability) if capability.has("prepare") else 0)
+    fields = ["tries", "started_at", "due_at", "error", *step.take_lease(seconds, worker_name())]
+    step.tries += 1
+    step.started_at, step.due_at, step.error = run.now, None, ""
+    if step.intent_seq is None:
+        step.intent_seq = run.next_seq()  # type: ignore[assignment]  # an expression, allotted with the entry below
+        fields.append("intent_seq")
+    step.move(StepState.RUNNING, *fields)
+    run.append("step.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}", key=step.key)
+    return _attempt(run, step, capability, seconds, payload)
+
+
+def _attempt(run: Run, step: Step, capability: Capability[Any], seconds: float, payload: Payload | None) -> Attempt:
+    return Attempt(
+        run_id=run.pk,
+        step_id=step.pk,
+        number=step.attempt,
+        capability=capability,
+        call=call_for(capability, step, payload=payload),
+        ends=time.monotonic() + seconds,
+        has_prepared=step.prepared is not None,
+    )
+
+
+def _defined(run: Run, step: Step) -> Capability[Any] | None:
+    """The capability's code; where it is gone, the step waits in front of a person."""
+    capability = registry.find(step.capability)
+    if capability is not None:
+        return capability
+    why = f"No code defines the capability {step.capability} any more; step {step.number} can't go on."
+    if step.state in (StepState.REQUESTED, StepState.QUEUED):
+        step.error, step.ended_at = why, run.now
+        lifecycle.close(run, step, "dropped", actor="engine", said=why)
+    elif run.state != RunState.STUCK and run.state in (RunState.RELEASING, RunState.COMPENSATING):
+        lifecycle.stop(run, why, step=step)
+    bell.answer(step.pk)
+    return None

@@ -1,0 +1,128 @@
+"""The way back: undoes a run from its log, in reverse, one verified step at a time, and stops rather than improvise."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from runs import registry
+from runs.capability import Call, Capability
+from runs.engine import walk
+from runs.engine.attempt import bounded, call_for, patience_of, reason_of
+from runs.engine.invoke import look
+from runs.models import Step
+from runs.states import StepState
+
+log = logging.getLogger(__name__)
+
+
+def compensate(run_id: int) -> None:
+    """Walks back as far as it can. Killed anywhere, it is resumed from the log at the right step."""
+    held = walk.claim(run_id)
+    if held is None:
+        return
+    while True:
+        step = walk.next_step(held)
+        if step is None:
+            walk.finish(held)
+            return
+        if not _deal_with(held, step):
+            return
+
+
+def _deal_with(held: walk.Walk, step: Step) -> bool:
+    """Brings one step to an end; False: the walk waits, or stopped for a person."""
+    if step.state in (StepState.RUNNING, StepState.UNKNOWN):
+        look(step.run_id, step.pk)
+        return walk.after_look(held, step)
+    capability = registry.find(step.capability)
+    if capability is None:
+        return walk.undo_failed(held, step, f"no code defines {step.capability} any more, so nothing can undo it")
+    if not capability.has("undo") or not capability.has("verify_undone"):
+        return walk.undo_failed(held, step, "no undo is written for it")
+    return _Undo(held, step, capability).run()
+
+
+@dataclasses.dataclass
+class _Undo:
+    """One undo: is it gone already, is it still as we left it, then undo and see."""
+
+    held: walk.Walk
+    step: Step
+    capability: Capability[Any]
+
+    def run(self) -> bool:
+        self.call = call_for(self.capability, self.step)
+        try:
+            gone = self._look(self.capability.verify_undone)
+        except Exception as exc:  # no definite answer: nothing is undone on a guess
+            return walk.undo_failed(self.held, self.step, f"could not look whether it is still there: {reason_of(exc)}")
+        if gone:
+            return walk.undone(self.held, self.step, already=self.step.state != StepState.UNDOING)
+        return self._if_still_ours() and self._undo()
+
+    def _if_still_ours(self) -> bool:
+        if not self.capability.has("verify_done") or self.step.number in self.held.undo_over:
+            return True
+        try:
+            ours = self._look(self.capability.verify_done)
+        except Exception as exc:
+            return walk.undo_failed(self.held, self.step, f"could not look whether it is still as we left it: {reason_of(exc)}")
+        if ours:
+            return True
+        return walk.drifted(self.held, self.step, drift_in_words(self.capability, self.call))
+
+    def _undo(self) -> bool:
+        if self.step.state == StepState.UNDOING and not self.capability.undo_repeatable:
+            return walk.undo_failed(self.held, self.step, "an undo was begun, its end was lost, and it can't be repeated")
+        if not walk.undo_started(self.held, self.step, self.capability):
+            return False
+        error = ""
+        try:
+            bounded(self.capability.undo, self.call)
+        except Exception as exc:  # what counts is what `verify_undone` sees
+            error = reason_of(exc)
+        if self._gone_in_time():
+            return walk.undone(self.held, self.step, already=False)
+        if self.capability.undo_repeatable and self.step.undo_tries < self.capability.retry.attempts and error:
+            time.sleep(patience_of(self.capability.retry.backoff))
+            return walk.again(self.held, self.step, error)
+        why = error or "the undo answered, and the effect is still there"
+        return walk.undo_failed(self.held, self.step, why)
+
+    def _gone_in_time(self) -> bool:
+        """Asks until it is gone, with the patience that a slow system wants."""
+        ends, pause = time.monotonic() + patience_of(self.capability.verify_for), 0.1
+        while True:
+            try:
+                if bounded(self.capability.verify_undone, self.call):
+                    return True
+            except Exception as exc:
+                log.info("Run %s, step %s: %s", self.step.run_id, self.step.number, reason_of(exc))
+            if time.monotonic() + pause > ends:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+    def _look(self, method: Callable[[Call[Any]], bool]) -> bool:
+        """A look, repeated while the system gives no answer, within the capability's patience."""
+        ends, pause = time.monotonic() + patience_of(self.capability.verify_for), 0.2
+        while True:
+            try:
+                return bounded(method, self.call)
+            except Exception:
+                if time.monotonic() + pause > ends:
+                    raise
+                time.sleep(pause)
+                pause *= 2
+
+
+def drift_in_words(capability: Capability[Any], call: Call[Any]) -> str:
+    """What is different now, if the capability can tell."""
+    try:
+        return str(bounded(capability.drift, call)) if capability.has("drift") else "somebody changed it since"
+    except Exception as exc:
+        return f"somebody changed it since ({reason_of(exc)})"

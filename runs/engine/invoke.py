@@ -1,0 +1,68 @@
+"""One attempt at a step: the intent is in the log already, here the call is made and its outcome written down."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+from runs.engine import claim, record
+from runs.engine.attempt import Attempt, LeaseTooShort, reason_of
+from runs.exceptions import NoEffect
+
+log = logging.getLogger(__name__)
+
+
+def invoke(run_id: int, step_id: int) -> None:
+    """One attempt at the step, unless it has ended or another worker holds it."""
+    attempt = claim.to_do(run_id, step_id)
+    if attempt is None or not _prepare(attempt):
+        return
+    # No transaction is open here: the call may take minutes and can't be rolled back.
+    try:
+        effect = attempt.begin(attempt.capability.do)
+    except NoEffect as exc:
+        record.failed(attempt, exc)
+    except LeaseTooShort:
+        log.warning("Step %s: too late to begin, the lease is nearly over.", step_id)
+    except Exception as exc:  # whatever else it was, the call may have happened: looked for before another attempt
+        record.unknown(attempt, exc)
+    else:
+        record.done(attempt, effect)
+
+
+def _prepare(attempt: Attempt) -> bool:
+    """Commits what only beforehand can be known, once per step. False: the step is not ours or ended here."""
+    if attempt.has_prepared or not attempt.capability.has("prepare"):
+        return True
+    try:
+        found = attempt.begin(attempt.capability.prepare)
+    except LeaseTooShort:
+        return False
+    except Exception as exc:  # `prepare` only reads, so nothing has happened
+        record.failed(attempt, exc if isinstance(exc, NoEffect) else NoEffect(f"It could not be prepared: {reason_of(exc)}"))
+        return False
+    attempt.call = dataclasses.replace(attempt.call, prepared=found)
+    return record.prepared(attempt, found)
+
+
+def look(run_id: int, step_id: int) -> None:
+    """Finds out what became of a call: by its target, else by asking again with the same key, else by a person."""
+    attempt = claim.to_look(run_id, step_id)
+    if attempt is None:
+        return
+    capability = attempt.capability
+    if not capability.leaves_effect:
+        record.repeatable(attempt)
+        return
+    if not capability.has("probe"):
+        (record.repeatable if capability.honours_key else record.for_a_person)(attempt)
+        return
+    try:
+        effect = attempt.begin(capability.probe)
+    except Exception as exc:  # a look changes nothing, so whatever went wrong it can be repeated
+        record.no_answer(attempt, exc)
+        return
+    if effect is None:
+        record.not_found(attempt)
+    else:
+        record.done(attempt, effect, how="probed")

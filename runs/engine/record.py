@@ -1,0 +1,214 @@
+"""Writes down how an attempt ended. Each function is one short transaction that names the attempt: a late one changes nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import Any
+
+from runs import bell, lifecycle, signals
+from runs.capability import Capability
+from runs.engine.attempt import Attempt, lease_for, patience_of, reason_of, timeout_of
+from runs.exceptions import NoEffect, TryLater
+from runs.locking import locked_run
+from runs.models import Run, Step
+from runs.paging import page
+from runs.states import RunState, StepState
+from runs.storable import storable, text
+
+
+def prepared(attempt: Attempt, found: dict[str, Any]) -> bool:
+    """Commits what `prepare` returned, before `do`, and renews the lease. False: the step is no longer ours."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.RUNNING)
+        if step is None:
+            return False
+        step.prepared, step.started_at = storable(found), run.now
+        step.save(update_fields=["prepared", "started_at", *_renew(step, attempt)])
+        run.append("step.prepared", step=step, attempt=attempt.number, prepared=step.prepared)
+    return True
+
+
+def done(attempt: Attempt, effect: dict[str, Any] | None, *, how: str = "answered") -> None:
+    """The call worked and left `effect`."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.RUNNING, StepState.UNKNOWN)
+        if step is None:
+            _late(run, attempt, effect or {})
+            return
+        step.effect = storable(effect or {})
+        _take_effect(run, step, how=how, attempt=attempt.number)
+
+
+def _take_effect(run: Run, step: Step, *, how: str, attempt: int | None) -> None:
+    step.error, step.due_at = "", None
+    step.done_at = step.ended_at = run.now
+    fields = ["effect", "error", "due_at", "done_at", "ended_at", *step.drop_lease()]
+    if step.is_irreversible:
+        step.move(StepState.SENT, *fields)
+        run.append("step.sent", step=step, attempt=attempt, effect=step.effect, how=how)
+        signals.step_sent.send(Step, run=run, step=step)
+        lifecycle.advance(run)
+    else:
+        step.move(StepState.DONE if step.leaves_effect else StepState.NOTHING_TO_UNDO, *fields)
+        run.append("step.done", step=step, attempt=attempt, effect=step.effect, how=how)
+    _tell(run, step)
+
+
+def failed(attempt: Attempt, exc: NoEffect) -> None:
+    """Nothing happened, certainly. A send is tried again as its capability says; a step waits for its agent."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.RUNNING, StepState.UNKNOWN)
+        if step is None:
+            return
+        step.error = text(exc.reason)
+        again = _wait_before_again(step, attempt.capability, exc)
+        run.append("step.failed", step=step, attempt=attempt.number, why=step.error, again_in=again)
+        if again is None:
+            _give_up(run, step, attempt.capability)
+        else:
+            _wait(run, step, again)
+        _tell(run, step)
+
+
+def _wait_before_again(step: Step, capability: Capability[Any], exc: NoEffect) -> float | None:
+    """Seconds until the machine itself may try again; None if that is for the agent or a person."""
+    if isinstance(exc, TryLater):
+        step.tries = max(step.tries - 1, 0)  # waiting costs no attempt
+        return exc.after
+    if step.is_irreversible and step.tries < capability.retry.attempts:
+        return float(capability.retry.backoff) * 2 ** max(step.tries - 1, 0)
+    return None
+
+
+def _wait(run: Run, step: Step, seconds: float) -> None:
+    step.due_at = run.now + dt.timedelta(seconds=seconds)
+    back = StepState.QUEUED if step.is_irreversible else StepState.REQUESTED
+    step.move(back, "error", "due_at", "tries", *step.drop_lease())
+
+
+def _give_up(run: Run, step: Step, capability: Capability[Any]) -> None:
+    step.ended_at, step.due_at = run.now, None
+    step.move(StepState.FAILED, "error", "ended_at", "due_at", *step.drop_lease())
+    if run.state == RunState.RELEASING:
+        lifecycle.fail(run, f"{step.capability} could not be sent: {step.error}")
+    elif run.state == RunState.OPEN and step.tries >= capability.retry.attempts:
+        lifecycle.fail(run, f"Step {step.number}, {step.capability}, failed {step.tries} times: {step.error}")
+
+
+def unknown(attempt: Attempt, exc: BaseException) -> None:
+    """It may have happened: it is looked for before anything else."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.RUNNING)
+        if step is None:
+            return
+        step.error, step.due_at = text(reason_of(exc)), run.now
+        step.move(StepState.UNKNOWN, "error", "due_at", *step.drop_lease())
+        run.append("step.unknown", step=step, attempt=attempt.number, why=step.error)
+        bell.ring("runs.tasks.look_for_step", run.pk, step.pk)
+
+
+def not_found(attempt: Attempt) -> None:
+    """`probe` saw nothing. That is conclusive only after the call's start + timeout + the target's own delay."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.UNKNOWN)
+        if step is None:
+            return
+        settled_at = _conclusive_at(step, attempt.capability)
+        if run.now < settled_at:
+            step.due_at = settled_at
+            step.save(update_fields=["due_at", *step.drop_lease()])
+            run.append("step.probed", step=step, attempt=attempt.number, found=False, conclusive=False, next_look=settled_at)
+            return
+        run.append("step.probed", step=step, attempt=attempt.number, found=False, conclusive=True)
+        _nothing_happened(run, step, attempt.capability)
+
+
+def repeatable(attempt: Attempt) -> None:
+    """There is no way to look, but the target gives one effect for one key: it is asked again with the same key."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.UNKNOWN)
+        if step is not None:
+            _nothing_happened(run, step, attempt.capability, why="asked again with the same key")
+
+
+def _nothing_happened(run: Run, step: Step, capability: Capability[Any], why: str = "nothing happened, looked for it") -> None:
+    if not run.is_going_forward or step.tries >= capability.retry.attempts:
+        step.error = f"{why}; {step.error}".strip("; ")
+        run.append("step.failed", step=step, why=step.error)
+        _give_up(run, step, capability)
+        _tell(run, step)
+        return
+    step.due_at = run.now
+    step.move(StepState.QUEUED if step.is_irreversible else StepState.REQUESTED, "due_at", *step.drop_lease())
+    bell.ring("runs.tasks.invoke_step", run.pk, step.pk)
+
+
+def no_answer(attempt: Attempt, exc: Exception) -> None:
+    """The look itself failed; another one follows, later and later."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.UNKNOWN)
+        if step is None:
+            return
+        wait = min(2.0 ** min(attempt.number, 6), 60)
+        step.due_at, step.error = run.now + dt.timedelta(seconds=wait), text(reason_of(exc))
+        step.save(update_fields=["due_at", "error", *step.drop_lease()])
+        run.append("step.probed", step=step, attempt=attempt.number, found=None, why=step.error, next_look=step.due_at)
+
+
+def for_a_person(attempt: Attempt) -> None:
+    """It can't be looked for and must not be repeated: a person states how it ended."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.UNKNOWN)
+        if step is None:
+            return
+        step.due_at = None
+        step.save(update_fields=["due_at", *step.drop_lease()])
+        why = f"Step {step.number}, {step.capability}, may or may not have happened, and nothing can look for it: {step.error}"
+        if run.state in (RunState.RELEASING, RunState.COMPENSATING):
+            lifecycle.stop(run, why, step=step)
+        else:
+            page(run, f"step {step.number} may or may not have happened", why)
+        _tell(run, step)
+
+
+def _late(run: Run, attempt: Attempt, effect: dict[str, Any]) -> None:
+    """A worker that lost its lease brings an effect. It is logged; if nobody knew of it, it is undone or paged."""
+    step = run.steps.get(pk=attempt.step_id)
+    run.append("step.late_effect", step=step, attempt=attempt.number, effect=storable(effect))
+    if not step.leaves_effect or step.in_effect:
+        return
+    step.effect, step.done_at = storable(effect), run.now
+    step.settled_by = step.settled_why = step.closed_why = ""
+    step.state = StepState.SENT if step.is_irreversible else StepState.DONE
+    step.intent_seq = step.intent_seq or 1
+    step.save(update_fields=["state", "effect", "done_at", "settled_by", "settled_why", "closed_why", "intent_seq"])
+    if run.is_going_forward or run.state in (RunState.COMPENSATING, RunState.FAILED):
+        return
+    if run.pivot_at or step.is_irreversible:
+        lifecycle.stop(run, f"Step {step.number}, {step.capability}, took effect after the run had ended.", step=step)
+    else:
+        lifecycle.begin_compensation(run, actor="engine", why=f"step {step.number} took effect after the run had ended")
+
+
+def _tell(run: Run, step: Step) -> None:
+    bell.answer(step.pk)
+    if run.state == RunState.COMPENSATING:
+        bell.ring("runs.tasks.compensate_run", run.pk)
+
+
+def _fenced(run: Run, attempt: Attempt, *states: StepState) -> Step | None:
+    """The step, if it is still this attempt's."""
+    step = run.steps.get(pk=attempt.step_id)
+    return step if step.attempt == attempt.number and step.state in states else None
+
+
+def _renew(step: Step, attempt: Attempt) -> tuple[str, ...]:
+    seconds = lease_for(attempt.call.timeout)
+    attempt.ends = time.monotonic() + seconds
+    return step.renew_lease(seconds)
+
+
+def _conclusive_at(step: Step, capability: Capability[Any]) -> dt.datetime:
+    assert step.started_at is not None
+    return step.started_at + dt.timedelta(seconds=timeout_of(capability) + patience_of(capability.probe_for))

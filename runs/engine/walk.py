@@ -1,0 +1,174 @@
+"""The lease of a compensation, and its records: each a short transaction that names the walk, so that a late one changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from runs import lifecycle, signals
+from runs.capability import Capability
+from runs.engine.attempt import lease_for, patience_of, timeout_of, worker_name
+from runs.engine.claim import is_frozen
+from runs.locking import locked_run
+from runs.models import CapabilityRecord, Run, Step
+from runs.states import RunState, StepState
+from runs.storable import text
+
+# Long enough for the looks before an undo; each undo renews it for its own length.
+WALK = 60.0
+
+
+@dataclasses.dataclass
+class Walk:
+    """A claim on the way back of one run; only writes that name this `number` count."""
+
+    run_id: int
+    number: int
+    undo_over: frozenset[int]
+
+
+def claim(run_id: int) -> Walk | None:
+    """The walk, if the run is compensating, nobody walks it already and no step of it still runs."""
+    with locked_run(run_id) as run:
+        if run.state != RunState.COMPENSATING or is_frozen() or (run.lease_until and run.lease_until > run.now):
+            return None
+        # First the fence: what runs ends or loses its lease, and rings again when it does.
+        if run.steps.filter(state__in=[StepState.RUNNING, StepState.UNKNOWN], lease_until__gt=run.now).exists():
+            return None
+        run.save(update_fields=run.take_lease(lease_for(WALK), worker_name()))
+        return Walk(run.pk, run.attempt, frozenset(run.undo_over))
+
+
+def next_step(held: Walk) -> Step | None:
+    """The step to deal with now: the last intent that is still in the world, or None at the end of the walk."""
+    run = Run.objects.get(pk=held.run_id)
+    steps = run.steps.to_undo()
+    if run.undo_to:
+        savepoint = run.steps.filter(ref=run.undo_to).values_list("intent_seq", flat=True).first()
+        steps = steps.filter(intent_seq__gt=savepoint or 0)
+    return steps.in_undo_order().first()
+
+
+def after_look(held: Walk, step: Step) -> bool:
+    """After looking for a lost call: go on if it is known now; else wait for the next look, or stop for a person."""
+    with locked_run(held.run_id) as run:
+        current = run.steps.get(pk=step.pk)
+        if current.state not in (StepState.RUNNING, StepState.UNKNOWN):
+            return _is_ours(run, held)
+        if _is_ours(run, held):
+            run.save(update_fields=run.drop_lease())
+            if current.due_at is None and not current.lease_until and run.state == RunState.COMPENSATING:
+                lifecycle.stop(run, f"Step {step.number}, {step.capability}, may or may not have happened.", step=current)
+        return False
+
+
+def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
+    """The undo's intent, before it is called. False: the walk is no longer ours, or must not cross the pivot."""
+    with locked_run(held.run_id) as run:
+        if not _is_ours(run, held) or _paused(run) or _crosses_pivot(run, step):
+            return False
+        seconds = lease_for(timeout_of(capability), patience_of(capability.verify_for), timeout_of(capability), WALK)
+        run.save(update_fields=run.renew_lease(seconds))
+        fields = ["undo_tries", "undo_started_at", *step.take_lease(seconds, worker_name())]
+        step.undo_tries += 1
+        step.undo_started_at = run.now
+        step.move(StepState.UNDOING, *fields)
+        run.append("undo.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}")
+        return True
+
+
+def undone(held: Walk, step: Step, *, already: bool) -> bool:
+    """`verify_undone` said that it is gone."""
+    with locked_run(held.run_id) as run:
+        if not _is_ours(run, held) or _crosses_pivot(run, step):
+            return False
+        step.undone_at = step.ended_at = run.now
+        step.undo_error = ""
+        step.move(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
+        run.append("undo.skipped" if already else "undo.verified", step=step, evidence="verify_undone: gone")
+        if not already:
+            prove(step, f"undone in run {run.number}")
+        if step.seen_by_people and step.done_at:
+            signals.effect_ended.send(Step, run=run, step=step, how="gone" if already else "undone")
+    return True
+
+
+def prove(step: Step, how: str) -> None:
+    """A real, verified undo of this version proves it."""
+    record = CapabilityRecord.objects.filter(name=step.capability, version=step.version)
+    record.exclude(proven_version=step.version).update(proven_version=step.version, proven_at=step.undone_at, proven_how=how)
+
+
+def undo_failed(held: Walk, step: Step, why: str) -> bool:
+    return _stop(held, step, StepState.UNDO_FAILED, "undo.failed", why)
+
+
+def drifted(held: Walk, step: Step, what: str) -> bool:
+    return _stop(held, step, StepState.DRIFTED, "undo.drifted", what)
+
+
+def _stop(held: Walk, step: Step, state: StepState, event: str, why: str) -> bool:
+    with locked_run(held.run_id) as run:
+        if not _is_ours(run, held):
+            return False
+        step.undo_error = text(why)
+        step.move(state, "undo_error", *step.drop_lease())
+        run.append(event, step=step, why=step.undo_error)
+        lifecycle.stop(run, f"Stopped at step {step.number}, {step.capability}: {step.undo_error}", step=step)
+    return False
+
+
+def again(held: Walk, step: Step, error: str) -> bool:
+    """The undo is tried once more by this same walk."""
+    with locked_run(held.run_id) as run:
+        if not _is_ours(run, held):
+            return False
+        run.append("undo.failed", step=step, why=text(error), again=True)
+    return True
+
+
+def finish(held: Walk) -> None:
+    """The end of the walk: compensated, or back at the savepoint, or stopped before a call that went out."""
+    with locked_run(held.run_id) as run:
+        if not _is_ours(run, held):
+            return
+        sent = run.steps.filter(state=StepState.SENT)
+        if run.undo_to:
+            run.move(RunState.FAILED, *run.drop_lease())
+            run.append("run.failed", why=f"undone back to {run.undo_to}", savepoint=run.undo_to)
+        elif run.override_pivot or not sent.exists():
+            for step in sent:
+                leave(run, step, actor="engine", why="it went out and can't be taken back")
+            run.move(RunState.COMPENSATED, *run.drop_lease())
+            run.append("run.compensated")
+            signals.run_ended.send(Run, run=run)
+        else:
+            lifecycle.stop(run, "What came after the pivot is undone; before it stands a call that went out and can't be taken back.")
+
+
+def leave(run: Run, step: Step, *, actor: str, why: str) -> None:
+    """An effect stays, on purpose."""
+    step.settled_by, step.settled_why, step.settled_as, step.ended_at = actor, why, "left_standing", run.now
+    step.move(StepState.LEFT_STANDING, "settled_by", "settled_why", "settled_as", "ended_at", *step.drop_lease())
+    run.append("step.settled", step=step, actor=actor, how="left_standing", why=why)
+    if step.seen_by_people and step.done_at:
+        signals.effect_ended.send(Step, run=run, step=step, how="left_standing")
+
+
+def _is_ours(run: Run, held: Walk) -> bool:
+    return run.attempt == held.number and run.state == RunState.COMPENSATING
+
+
+def _paused(run: Run) -> bool:
+    if not run.pause_asked:
+        return False
+    lifecycle.stop(run, "Paused by a person.")
+    return True
+
+
+def _crosses_pivot(run: Run, step: Step) -> bool:
+    """No automatic walk goes back past a call that went out, or that may have."""
+    if run.override_pivot or not run.steps.filter(state=StepState.SENT, intent_seq__gt=step.intent_seq).exists():
+        return False
+    lifecycle.stop(run, "Before this stands a call that went out and can't be taken back; a person with the right may go on.", step=step)
+    return True

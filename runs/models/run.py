@@ -1,0 +1,254 @@
+"""A run: one agent's task, with its rules, its state and what holds it up."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Self
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.db import connection, models
+from django.db.models import Q
+from django.db.models.expressions import RawSQL
+from django.utils import timezone
+from guardian.shortcuts import get_objects_for_user
+
+from runs.models.leased import Leased
+from runs.states import (
+    ENDED,
+    GOING_FORWARD,
+    IN_EFFECT,
+    RUN_MOVES,
+    CheckState,
+    OffPlan,
+    OnFailure,
+    Overlap,
+    RunState,
+)
+from runs.storable import storable
+from sagaboard.accounts.models import Team, Token, User
+
+if TYPE_CHECKING:
+    from runs.models.step import Step
+
+# Above this many bytes a document lies beside the log, which holds its digest.
+BESIDE_THE_LOG = 16_384
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def visible_to(self, user: User | AnonymousUser) -> Self:
+        """The runs of teams this person belongs to or may look at."""
+        if not user.is_authenticated:
+            return self.none()
+        if user.has_perm("runs.view_run"):
+            return self
+        watched = get_objects_for_user(user, "accounts.view_team_runs", Team)
+        return self.filter(Q(team__in=user.teams.all()) | Q(team__in=watched) | Q(owner=user)).distinct()
+
+    def of_token(self, token: Token) -> Self:
+        """The runs a token may speak of: its own, or the one it is bound to; checkers and watchers those of its team."""
+        if token.run_number:
+            return self.filter(pk=token.run_number, team=token.team_id)
+        if token.scope == "agent":
+            return self.filter(token=token)
+        return self.filter(team=token.team_id)
+
+    def unfinished(self) -> Self:
+        return self.exclude(state__in=ENDED)
+
+    def going_forward(self) -> Self:
+        return self.filter(state__in=GOING_FORWARD)
+
+    def with_effects(self) -> Self:
+        return self.filter(steps__state__in=IN_EFFECT).distinct()
+
+    def needing_someone(self) -> Self:
+        """Stuck, or failed with something left in the world; or a step that nobody but a person can explain."""
+        failed = Q(state=RunState.FAILED, steps__state__in=IN_EFFECT)
+        return self.filter(Q(state=RunState.STUCK) | failed | Q(steps__state="unknown") | Q(steps__state="on_hold")).distinct()
+
+
+class Run(Leased):
+    """One saga. Its number is its primary key; its row is the lock of everything below it.
+
+    The lease is the one that a compensation's walk holds.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="runs")
+    title = models.CharField(max_length=200)
+    ticket = models.CharField(max_length=80, default="", blank=True)
+    agent = models.CharField(max_length=80)
+    token = models.ForeignKey(Token, on_delete=models.PROTECT, null=True, related_name="runs")
+    opened_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="owned_runs")
+    state = models.CharField(max_length=16, choices=RunState, default=RunState.OPEN)
+    is_drill = models.BooleanField(default=False)
+    has_plan = models.BooleanField(default=True)
+    retry_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="retries")
+
+    # The rules, as the token's policy and the request made them; they never loosen.
+    off_plan = models.CharField(max_length=8, choices=OffPlan, default=OffPlan.REFUSE)
+    on_failure = models.CharField(max_length=12, choices=OnFailure, default=OnFailure.ASK)
+    overlap = models.CharField(max_length=8, choices=Overlap, default=Overlap.REFUSE)
+    patience = models.PositiveIntegerField(default=300)
+    check_grace = models.PositiveIntegerField(default=0)
+
+    # Raised by `resume`; calls of an older session are refused.
+    session = models.PositiveIntegerField(default=1)
+    opened_at = models.DateTimeField(default=timezone.now)
+    last_heard_at = models.DateTimeField(default=timezone.now)
+    checking_since = models.DateTimeField(null=True, blank=True)
+    failed_at = models.DateTimeField(null=True, blank=True)
+    failed_why = models.TextField(default="", blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    # Why it is stuck or left standing, in a sentence.
+    stopped_why = models.TextField(default="", blank=True)
+    # When the first irreversible call went out.
+    pivot_at = models.DateTimeField(null=True, blank=True)
+
+    taken_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    taken_at = models.DateTimeField(null=True, blank=True)
+
+    # The compensation that was asked for.
+    compensating_since = models.DateTimeField(null=True, blank=True)
+    undo_to = models.CharField(max_length=80, default="", blank=True)
+    override_pivot = models.BooleanField(default=False)
+    pause_asked = models.BooleanField(default=False)
+    # Step numbers whose drift a person chose to undo over.
+    undo_over = models.JSONField(default=list, blank=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = [
+            ("take_run", "Can say: I'm on it"),
+            ("compensate_run", "Can undo a failed run"),
+            ("override_pivot", "Can undo past a call that went out"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state_is_known"),
+            models.CheckConstraint(
+                condition=~Q(state__in=["failed", "compensating", "compensated"]) | Q(failed_at__isnull=False) | Q(compensating_since__isnull=False),
+                name="run_failed_has_time",
+            ),
+            models.CheckConstraint(condition=Q(patience__gt=0), name="run_patience_is_positive"),
+        ]
+        indexes = [models.Index(fields=["state"], name="run_unfinished", condition=~Q(state__in=["succeeded", "compensated", "left_standing"]))]
+
+    # The database's clock at the time of reading, where `locked_run` read it.
+    now: dt.datetime
+
+    def __str__(self) -> str:
+        return f"run {self.pk}, {self.title}"
+
+    def get_absolute_url(self) -> str:
+        return f"/runs/{self.pk}/"
+
+    @property
+    def number(self) -> int:
+        return int(self.pk)
+
+    @property
+    def is_going_forward(self) -> bool:
+        return self.state in GOING_FORWARD
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    def move(self, to: RunState, *fields: str) -> None:
+        """Changes the state, by the table of allowed moves, and saves `fields` with it."""
+        if to not in RUN_MOVES[self.state]:
+            raise AssertionError(f"A run does not go from {self.state} to {to}.")
+        self.state = to
+        if to in ENDED:
+            self.ended_at = self.now
+            fields = (*fields, "ended_at")
+            self.claims.filter(live=True).update(live=False)
+        self.save(update_fields=["state", *fields])
+
+    def append(self, event: str, *, step: Step | None = None, actor: str = "engine", attempt: int | None = None, **data: Any) -> None:
+        """Adds an entry to the log, in the caller's transaction, which holds the run's lock; the database allots its `seq`."""
+        document = json.dumps(storable(data))
+        if len(document) > BESIDE_THE_LOG:
+            document = json.dumps(_beside(document))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO runs_logentry (run_id, step_id, event, actor, attempt, data) VALUES (%s, %s, %s, %s, %s, %s)",
+                [self.pk, step and step.pk, event, actor[:200], attempt, document],
+            )
+
+    def next_seq(self) -> RawSQL:
+        """The `seq` that the next entry will get, as an expression; certain while the run's lock is held."""
+        return RawSQL("(SELECT coalesce(max(seq), 0) + 1 FROM runs_logentry WHERE run_id = %s)", [self.pk])
+
+    def required_checks_green(self) -> bool:
+        """Whether the success condition holds. No check at all never holds by itself."""
+        states = list(self.checks.values_list("state", flat=True))
+        return bool(states) and all(state == CheckState.SUCCESS for state in states)
+
+
+def _beside(document: str) -> dict[str, Any]:
+    """Stores the document under its digest and returns what the log holds instead."""
+    from runs.models.log import StoredPayload
+
+    digest = hashlib.sha256(document.encode()).hexdigest()
+    StoredPayload.objects.bulk_create(
+        [StoredPayload(digest=digest, body=json.loads(document), bytes=len(document))], ignore_conflicts=True
+    )
+    return {"$beside": digest, "bytes": len(document)}
+
+
+class Check(models.Model):
+    """A named part of the run's success condition."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checks")
+    name = models.CharField(max_length=80)
+    state = models.CharField(max_length=8, choices=CheckState, default=CheckState.PENDING)
+    subject = models.CharField(max_length=200, default="", blank=True)
+    url = models.CharField(max_length=500, default="", blank=True)
+    reported_by = models.CharField(max_length=200, default="", blank=True)
+    reported_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name"], name="check_once_per_run"),
+            models.CheckConstraint(condition=Q(state__in=CheckState.values), name="check_state_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Claim(models.Model):
+    """A resource that an unfinished run has touched; two runs never hold one at a time."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="claims")
+    resource = models.CharField(max_length=300)
+    live = models.BooleanField(default=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["resource"], condition=Q(live=True), name="claim_one_live_per_resource"),
+        ]
+
+
+class Page(models.Model):
+    """A call for a person: kept until it was delivered, once per person and reason."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="pages")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    subject = models.CharField(max_length=200)
+    body = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    attempts = models.PositiveIntegerField(default=0)
+    due_at = models.DateTimeField(default=timezone.now)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(default="", blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["due_at"], name="page_undelivered", condition=Q(delivered_at=None))]

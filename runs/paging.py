@@ -1,0 +1,31 @@
+"""Calls people: kept as rows, delivered by the sweep, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.conf import settings
+from django.contrib.auth.models import Permission
+from django.db.models import Q
+
+from runs.models import Page, Run
+from sagaboard.accounts.models import User
+
+
+def on_call(run: Run) -> Iterable[User]:
+    """Who may undo this run: the team's members with that right."""
+    permission = Permission.objects.filter(codename="compensate_run", content_type__app_label="runs")
+    return (
+        User.objects.filter(teams=run.team_id, is_active=True)
+        .filter(Q(user_permissions__in=permission) | Q(groups__permissions__in=permission))
+        .distinct()
+    )
+
+
+def page(run: Run, subject: str, why: str, *, people: Iterable[User] | None = None) -> None:
+    """Writes down, in the caller's transaction, that on-call (or `people`) must be told. Nobody on call: the owner is."""
+    told = list(people if people is not None else on_call(run)) or [run.owner]
+    body = f"{run.title}\n\n{why}\n\n{settings.SAGABOARD_URL}{run.get_absolute_url()}\n"
+    for person in told:
+        Page.objects.create(run=run, person=person, subject=f"Run {run.number}: {subject}"[:200], body=body)
+    run.append("run.paged", people=[str(person) for person in told], subject=subject, why=why)

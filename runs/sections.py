@@ -1,0 +1,39 @@
+"""What the run page, record, preview and report show from the apps above, which register themselves here in `ready()`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from runs.models import Run, Step
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Who hears of an undo: `who`, about `what`, and `how` it reaches them; `url` to read and edit it, `state` where it stands."""
+
+    who: str
+    what: str
+    how: str
+    url: str = ""
+    state: str = ""
+    owned: bool = True
+
+
+@dataclasses.dataclass
+class Sections:
+    """The places that are filled from above; each is a function of a run or step."""
+
+    # Names of audiences that somebody owns.
+    owned_audiences: Callable[[], Iterable[str]] = lambda: ()
+    # What a step's outbox item says: {"state", "label", "url", "said", "expires_at", "digest"}.
+    item_of: Callable[[Step], dict[str, Any] | None] = lambda step: None
+    # All items of a run at once, by step id.
+    items_of: Callable[[Run], dict[int, dict[str, Any]]] = lambda run: {}
+    # Who was told, or would be.
+    told: Callable[[Run], list[Told]] = lambda run: []
+    would_tell: Callable[[Run, list[Step]], list[Told]] = lambda run, steps: []
+
+
+sections = Sections()

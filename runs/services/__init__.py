@@ -1,0 +1,27 @@
+"""What agents, checkers and people can do to runs. Each is one transaction: lock, read again, check, change, log, enqueue."""
+
+from runs.services.asking import Asked, request_step, skip_step
+from runs.services.ending import fail_run, finish_run, report_check
+from runs.services.opening import heartbeat, open_run, resume_run
+from runs.services.people import compensate_run, confirm_green, leave_standing, let_through, pause_run, retry_sending, settle_step, stop_run, take_run
+
+__all__ = [
+    "Asked",
+    "compensate_run",
+    "confirm_green",
+    "fail_run",
+    "finish_run",
+    "heartbeat",
+    "leave_standing",
+    "let_through",
+    "open_run",
+    "pause_run",
+    "report_check",
+    "request_step",
+    "resume_run",
+    "retry_sending",
+    "settle_step",
+    "skip_step",
+    "stop_run",
+    "take_run",
+]

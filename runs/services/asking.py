@@ -1,0 +1,296 @@
+"""An agent asks for a call: which step is meant, is it the same intent, may it run, and the intent goes into the log."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django.db import IntegrityError
+
+from runs import bell, keys, registry, signals
+from runs import plan as planning
+from runs.capability import Capability
+from runs.exceptions import Improvised, Invalid, KeyReused, NotOpen, OffPlanCall, Overlaps, Refused, StaleSession, TooMany
+from runs.locking import locked_run
+from runs.models import CapabilityRecord, Claim, IdempotencyKey, Run, Step
+from runs.states import KIND_ORDER, OffPlan, Overlap, RunState, StepState
+from sagaboard.accounts.models import Token
+
+# What was asked for already and has not ended without effect.
+STANDS = frozenset(StepState) - {StepState.PLANNED, StepState.SKIPPED, StepState.FAILED}
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The step that is meant; `new` if this call made the intent, `replayed` if an Idempotency-Key was seen before."""
+
+    step: Step
+    new: bool
+    replayed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One call as the agent put it, validated against the capability's `Args`."""
+
+    capability: Capability[Any]
+    args: dict[str, Any]
+    known: Any
+    ref: str | None
+    why: str
+    idempotency_key: str | None
+    session: int | None
+
+    @property
+    def fingerprint(self) -> str:
+        return keys.digest([self.capability.name, self.ref, self.args])
+
+
+def request_step(
+    run: Run,
+    *,
+    token: Token,
+    capability: str,
+    args: dict[str, Any],
+    ref: str | None = None,
+    why: str = "",
+    idempotency_key: str | None = None,
+    session: int | None = None,
+) -> Asked:
+    """The step this call is, asked for now or before; Refused, saying what to do, when it may not run."""
+    request = _validated(capability, args, ref, why, idempotency_key, session)
+    with locked_run(run.pk) as locked:
+        asked = _replayed(locked, token, request) or _ask(locked, token, request)
+    return asked
+
+
+def _validated(name: str, args: dict[str, Any], ref: str | None, why: str, key: str | None, session: int | None) -> Request:
+    capability = registry.find(name)
+    if capability is None:
+        raise Invalid(f"No capability is called “{name}”. GET /api/v1/capabilities lists them.")
+    problems = planning.wrong_arguments(capability, args, complete=True)
+    if problems:
+        raise Invalid(f"The arguments of {name} don't fit: {'; '.join(problems)}.", problems=problems)
+    return Request(capability, args, planning.validated(capability, args), ref, why, key, session)
+
+
+def _replayed(run: Run, token: Token, request: Request) -> Asked | None:
+    """The answer to the same Idempotency-Key, if it was used before by this token."""
+    if request.idempotency_key is None:
+        return None
+    used = IdempotencyKey.objects.select_related("step").filter(token=token, key=request.idempotency_key).first()
+    if used is None:
+        return None
+    if used.run_id != run.pk or used.step is None or used.fingerprint != request.fingerprint:
+        raise KeyReused("This Idempotency-Key was used for another call. Use a new key for a new call; nothing was done.")
+    return Asked(used.step, new=False, replayed=True)
+
+
+def _ask(run: Run, token: Token, request: Request) -> Asked:
+    if request.session is not None and request.session != run.session:
+        raise StaleSession(
+            f"This run was taken over by session {run.session}; yours is {request.session}. Read GET /runs/{run.number}.", session=run.session
+        )
+    step, new = _meant(run, request)
+    if new:
+        _check_open(run)
+        _check_limits(run, token, step)
+        step = _request(run, token, request, step)
+    if request.idempotency_key is not None:
+        _remember(token, request, run, step)
+    return Asked(step, new=new)
+
+
+def _remember(token: Token, request: Request, run: Run, step: Step) -> None:
+    try:
+        IdempotencyKey.objects.create(
+            token=token, key=request.idempotency_key or "", fingerprint=request.fingerprint, run=run, step=step
+        )
+    except IntegrityError:
+        # Another run of this token took the key between our look and now.
+        raise KeyReused("This Idempotency-Key was used for another call. Use a new key for a new call; nothing was done.") from None
+
+
+def _meant(run: Run, request: Request) -> tuple[Step, bool]:
+    """Which step is meant, in the order of DESIGN.md 6, and whether it is to be asked for now."""
+    steps = list(run.steps.as_planned())
+    if request.ref is not None:
+        named = next((step for step in steps if step.ref == request.ref), None)
+        if named is not None:
+            return _by_ref(named, request)
+        return _off_plan(run, steps, request), True
+    digest = keys.digest(request.args)
+    for step in steps:
+        if step.capability == request.capability.name and step.args_digest == digest and step.key:
+            return step, step.state == StepState.FAILED
+    for step in steps:
+        if step.state == StepState.PLANNED and _fits(step, request):
+            return step, True
+    return _off_plan(run, steps, request), True
+
+
+def _by_ref(step: Step, request: Request) -> tuple[Step, bool]:
+    if step.capability != request.capability.name:
+        raise Improvised(
+            f"The plan's {step.ref} is {step.capability}, not {request.capability.name}. Ask for it as planned, or without a ref.",
+            step=step.number,
+        )
+    if step.state == StepState.SKIPPED:
+        raise NotOpen(f"{step.ref} was skipped: {step.error}.")
+    if step.state == StepState.PLANNED and not _fits(step, request):
+        raise Improvised(f"The plan holds other arguments for {step.ref}: {step.args}. Ask for it with those.", step=step.number)
+    if step.state in (StepState.PLANNED, StepState.FAILED):
+        return step, True
+    if step.args_digest != keys.digest(request.args):
+        raise _improvised(step)
+    return step, False
+
+
+def _fits(step: Step, request: Request) -> bool:
+    """Whether what the plan knows of this step's arguments is as asked for."""
+    if step.capability != request.capability.name:
+        return False
+    return all(name in request.args and keys.digest(request.args[name]) == keys.digest(value) for name, value in step.args.items())
+
+
+def _off_plan(run: Run, steps: list[Step], request: Request) -> Step:
+    """A step for a call that the plan does not hold; refused if it is a variation on one that ran, or by policy."""
+    mine = keys.digest(keys.identity(request.capability, request.args))
+    for step in steps:
+        if step.capability == request.capability.name and step.state in STANDS and (step.planned or step.identity_digest == mine):
+            raise _improvised(step)
+    if run.has_plan and run.off_plan == OffPlan.REFUSE:
+        _check_open(run)
+        raise OffPlanCall(
+            f"The plan holds no such call of {request.capability.name}, and this run's policy refuses others. "
+            f"Ask for a planned one (GET /runs/{run.number} lists what remains), or fail the run."
+        )
+    number = max((step.number for step in steps), default=0) + 1
+    return Step(run=run, number=number, ref=request.ref, capability=request.capability.name, planned=False)
+
+
+def _improvised(step: Step) -> Improvised:
+    return Improvised(
+        f"Step {step.number} of this run already is a {step.capability}, and it is {step.get_state_display().lower()}. "
+        "Use what it left; this call was not made.",
+        step=step.number,
+        ref=step.ref,
+        state=step.state,
+        args=step.args,
+        effect=step.effect,
+    )
+
+
+def _check_open(run: Run) -> None:
+    if run.state not in (RunState.OPEN, RunState.CHECKING):
+        raise NotOpen(
+            f"Run {run.number} is {run.get_state_display().lower()}; nothing more is called in it. "
+            "Open a new run with retry_of to try again.",
+            state=run.state,
+        )
+
+
+def _check_limits(run: Run, token: Token, step: Step) -> None:
+    rules = getattr(getattr(token, "rules", None), "rules", None)
+    if rules is None:
+        return
+    pending = run.steps.pending()
+    if pending.count() >= rules.open_steps:
+        raise TooMany(f"{rules.open_steps} steps of this run are open already. Wait for some to end.", retry_after=2, limit="open_steps")
+    if step.pk is None and run.steps.count() >= rules.steps_per_run:
+        raise TooMany(f"A run has at most {rules.steps_per_run} steps.", retry_after=3600, limit="steps_per_run")
+
+
+def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
+    """Writes the intent: the step's row, its entry, and, for what can't be taken back, its place in the outbox."""
+    record = CapabilityRecord.objects.filter(name=step.capability).first()
+    if record is None or record.disabled_at or record.missing_since:
+        raise Invalid(f"{step.capability} is disabled{f': {record.disabled_why}' if record else ''}. Ask an admin, or skip the step.")
+    capability = request.capability
+    retries = step.state == StepState.FAILED
+    if retries and step.tries >= capability.retry.attempts:
+        raise Refused(f"Step {step.number} failed {step.tries} times and is not tried again. Fail the run, or finish without it.")
+    how = registry.effective(capability, record, request.known, proof=False if run.is_drill else None)
+    _pin(step, request, record, how)
+    hold = _holds(run, step) or _touch(run, capability, request)
+    _back_to_pending(run)
+    if hold:
+        _write(run, step, StepState.ON_HOLD, token, why_held=hold)
+        return step
+    waits = step.is_irreversible
+    _write(run, step, StepState.QUEUED if waits else StepState.REQUESTED, token)
+    if waits:
+        signals.step_queued.send(Step, run=run, step=step, payload=capability.render(request.known) if capability.has("render") else None)
+    else:
+        bell.ring("runs.tasks.invoke_step", run.pk, step.pk)
+    return step
+
+
+def _pin(step: Step, request: Request, record: CapabilityRecord, how: registry.Effective) -> None:
+    step.planned_kind = step.kind if step.planned else ""
+    step.kind, step.audience, step.read_by = how.kind, how.audience, how.read_by
+    step.version, step.leaves_effect = record.version, request.capability.leaves_effect
+    step.args, step.why = request.args, request.why
+    step.args_digest = keys.digest(request.args)
+    step.identity_digest = keys.digest(keys.identity(request.capability, request.args))
+    step.key = keys.intent(request.capability, step.ref, request.args)
+
+
+def _holds(run: Run, step: Step) -> str:
+    """Why a person must let this call through first; "" if none must."""
+    if not step.planned and run.has_plan and run.off_plan == OffPlan.HOLD:
+        return "the plan does not hold it"
+    if step.planned_kind and KIND_ORDER.index(step.kind) > KIND_ORDER.index(step.planned_kind):  # type: ignore[arg-type]
+        return f"it is {step.kind}, stricter than the {step.planned_kind} that the plan showed"
+    return ""
+
+
+def _touch(run: Run, capability: Capability[Any], request: Request) -> str:
+    """Claims what the call touches. Another unfinished run's claim refuses or holds it, as policy says."""
+    resources = capability.touches(request.known)
+    Claim.objects.bulk_create([Claim(run=run, resource=resource) for resource in resources], ignore_conflicts=True)
+    taken = Claim.objects.filter(live=True, resource__in=resources).exclude(run=run).values_list("resource", "run_id").first()
+    if taken is None or run.overlap == Overlap.WARN:
+        return ""
+    resource, other = taken
+    if run.overlap == Overlap.HOLD:
+        return f"run {other} still has an effect on {resource}"
+    raise Overlaps(f"Run {other} still has an effect on {resource}. Wait until it has ended, or choose something else.", run=other)
+
+
+def _back_to_pending(run: Run) -> None:
+    """A step asked for later sets the checks back: they judged something else."""
+    if run.state == RunState.CHECKING:
+        run.move(RunState.OPEN)
+    run.checks.exclude(state="pending").update(state="pending", reported_at=None)
+
+
+def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: str = "") -> None:
+    step.state, step.requested_at, step.error, step.ended_at, step.due_at = state, run.now, why_held, None, None
+    # What waits is undone in the order in which it really began, which its first step.started says.
+    step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None  # type: ignore[assignment]  # an expression
+    step.save()
+    event = {StepState.ON_HOLD: "step.on_hold", StepState.QUEUED: "step.queued"}.get(state)
+    facts = {"capability": step.capability, "version": step.version, "key": step.key, "args": step.args, "kind": step.kind}
+    run.append(
+        "step.requested", step=step, actor=f"token:{token.name}", audience=step.audience, ref=step.ref, why=step.why, **facts
+    )
+    if event:
+        run.append(event, step=step, why=why_held)
+
+
+def skip_step(run: Run, *, token: Token, ref: str, reason: str) -> Step:
+    """A planned step is not needed."""
+    with locked_run(run.pk) as locked:
+        _check_open(locked)
+        step = locked.steps.filter(ref=ref).first()
+        if step is None:
+            raise Invalid(f"The plan holds no “{ref}”.")
+        if step.state == StepState.SKIPPED:
+            return step
+        if step.state != StepState.PLANNED:
+            raise Refused(f"{ref} was asked for already and is {step.get_state_display().lower()}; it can't be skipped.")
+        step.error, step.ended_at = reason, locked.now
+        step.move(StepState.SKIPPED, "error", "ended_at")
+        locked.append("step.closed", step=step, actor=f"token:{token.name}", why="skipped", said=reason)
+        return step

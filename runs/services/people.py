@@ -1,0 +1,246 @@
+"""What people do to a run: take it, stop it, undo it, leave it standing, settle a step. Rights are checked here, by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pydantic
+
+from runs import bell, lifecycle, registry, signals
+from runs.engine.attempt import bounded, call_for, reason_of
+from runs.engine.walk import leave
+from runs.exceptions import Invalid, NotAllowed, NotCompensatable, NotSettleable, Refused, StalePreview
+from runs.locking import locked_run
+from runs.models import LogEntry, Run, Step
+from runs.states import IN_EFFECT, CheckState, RunState, StepState
+from runs.storable import storable
+from sagaboard.accounts.models import User
+
+SETTLEABLE = frozenset({StepState.UNKNOWN, StepState.UNDO_FAILED, StepState.DRIFTED})
+SETTLE_AS = {"happened", "never_happened", "undone_by_hand", "left_standing"}
+
+
+def check_right(user: User, right: str, run: Run) -> None:
+    """NotAllowed, naming the right, unless this person has it and belongs to the run's team."""
+    allowed = user.is_active and user.has_perm(f"runs.{right}")
+    if not allowed or not (user.is_superuser or run.team.members.filter(pk=user.pk).exists()):
+        raise NotAllowed(f"You may not do this: it wants the right “{right.replace('_', ' ')}” in the team {run.team}.")
+
+
+def take_run(run: Run, *, by: User) -> None:
+    """Says who is on it."""
+    check_right(by, "take_run", run)
+    with locked_run(run.pk) as locked:
+        locked.taken_by, locked.taken_at = by, locked.now
+        locked.save(update_fields=["taken_by", "taken_at"])
+        locked.append("run.taken", actor=f"person:{by}")
+
+
+def stop_run(run: Run, *, by: User, reason: str) -> None:
+    """A person fails a run that goes forward."""
+    check_right(by, "take_run", run)
+    _want(reason, "say why")
+    with locked_run(run.pk) as locked:
+        if not locked.is_going_forward:
+            raise Refused(f"It is {locked.get_state_display().lower()} already.")
+        lifecycle.fail(locked, f"Stopped by {by}: {reason}", actor=f"person:{by}")
+
+
+def compensate_run(
+    run: Run,
+    *,
+    actor: str,
+    by: User | None = None,
+    head: str | None = None,
+    to: str = "",
+    override: bool = False,
+    undo_over: list[int] | None = None,
+) -> None:
+    """Undoes the run from its log. `head` is the hash of the last entry its preview saw; the run must not have moved since."""
+    if by is not None:
+        check_right(by, "compensate_run", run)
+        if override:
+            check_right(by, "override_pivot", run)
+    with locked_run(run.pk) as locked:
+        if locked.state == RunState.COMPENSATING:
+            return  # joined: it is being undone already
+        if head is not None and head != LogEntry.objects.filter(run=locked).order_by("-seq").values_list("hash", flat=True)[0]:
+            raise StalePreview("The run moved while you read. Nothing was undone; look again.")
+        allowed = {RunState.FAILED, RunState.STUCK} if by is None else {RunState.FAILED, RunState.STUCK, RunState.SUCCEEDED, RunState.LEFT_STANDING}
+        if locked.state not in allowed:
+            raise NotCompensatable(f"Run {locked.number} is {locked.get_state_display().lower()}: there is nothing to undo now.")
+        if locked.steps.filter(state=StepState.SENT).exists() and locked.state == RunState.SUCCEEDED and not override:
+            raise NotCompensatable("Calls went out and can't be taken back. Undoing past them wants the right to override the pivot.")
+        if to and not locked.steps.filter(ref=to, intent_seq__isnull=False).exists():
+            raise Invalid(f"No step “{to}” ran in this run.")
+        _reopen_left(locked)
+        lifecycle.begin_compensation(locked, actor=actor, to=to, override=override, undo_over=undo_over)
+
+
+def _reopen_left(run: Run) -> None:
+    """What was left standing on purpose is undone too when a person presses Compensate after all."""
+    if run.state == RunState.LEFT_STANDING:
+        run.steps.filter(state=StepState.LEFT_STANDING, effect__isnull=False, kind__in=["reversible", "compensatable"]).update(
+            state=StepState.UNDO_FAILED
+        )
+
+
+def pause_run(run: Run, *, by: User) -> None:
+    """Stops the walk after the undo that runs."""
+    check_right(by, "compensate_run", run)
+    with locked_run(run.pk) as locked:
+        if locked.state != RunState.COMPENSATING:
+            raise Refused(f"It is {locked.get_state_display().lower()}; there is nothing to pause.")
+        locked.pause_asked = True
+        locked.save(update_fields=["pause_asked"])
+        locked.append("run.paused", actor=f"person:{by}")
+
+
+def leave_standing(run: Run, *, by: User, reason: str) -> None:
+    """Keeps a failed or stuck run's effects, on purpose; what people can see is corrected."""
+    check_right(by, "compensate_run", run)
+    _want(reason, "say why the effects stay")
+    with locked_run(run.pk) as locked:
+        if locked.state not in (RunState.FAILED, RunState.STUCK):
+            raise Refused(f"It is {locked.get_state_display().lower()}; nothing is left standing now.")
+        for step in locked.steps.filter(state__in=IN_EFFECT):
+            if step.state == StepState.RUNNING:
+                raise Refused(f"Step {step.number} still runs. Wait for its end.")
+            leave(locked, step, actor=f"person:{by}", why=reason)
+        locked.stopped_why = reason
+        locked.move(RunState.LEFT_STANDING, "stopped_why")
+        locked.append("run.left_standing", actor=f"person:{by}", why=reason)
+        signals.run_ended.send(Run, run=locked)
+
+
+def settle_step(step: Step, *, by: User, how: str, reason: str, effect: str = "") -> None:
+    """A person states how a step ended. The machine looks once itself, and what it saw is written beside it."""
+    check_right(by, "settle_step", step.run)
+    _want(reason, "say how you know")
+    if how not in SETTLE_AS:
+        raise Invalid(f"Say one of: {', '.join(sorted(SETTLE_AS))}.")
+    given = _effect(effect) if how == "happened" else {}
+    seen = _look(step)
+    with locked_run(step.run_id) as run:
+        current = run.steps.get(pk=step.pk)
+        if current.state not in SETTLEABLE or (current.lease_until and current.lease_until > run.now):
+            raise NotSettleable(f"It is {current.get_state_display().lower()} now; there is nothing to settle.")
+        if how in ("happened", "never_happened") and current.state != StepState.UNKNOWN:
+            raise NotSettleable("It is known that it happened; say whether it was undone by hand or is left standing.")
+        _settle(run, current, by=by, how=how, reason=reason, effect=given, seen=seen)
+
+
+def _settle(run: Run, step: Step, *, by: User, how: str, reason: str, effect: dict[str, Any], seen: str) -> None:
+    step.settled_by, step.settled_why, step.settled_as, step.seen_at_settling = f"person:{by}", reason, how, seen
+    step.ended_at, step.due_at = run.now, None
+    fields = ["settled_by", "settled_why", "settled_as", "seen_at_settling", "ended_at", "due_at"]
+    if how == "happened":
+        step.effect, step.done_at = storable(effect), run.now
+        step.move(StepState.SENT if step.is_irreversible else StepState.DONE, "effect", "done_at", *fields)
+    elif how == "never_happened":
+        step.move(StepState.FAILED, *fields)
+    elif how == "undone_by_hand":
+        step.undone_at = run.now
+        step.move(StepState.SETTLED, "undone_at", *fields)
+    else:
+        step.move(StepState.LEFT_STANDING, *fields)
+    run.append("step.settled", step=step, actor=f"person:{by}", how=how, why=reason, seen=seen)
+    if how in ("undone_by_hand", "left_standing") and step.seen_by_people and step.done_at:
+        signals.effect_ended.send(Step, run=run, step=step, how="settled" if how == "undone_by_hand" else how)
+    bell.answer(step.pk)
+    if how == "happened" and step.is_irreversible:
+        signals.step_sent.send(Step, run=run, step=step)
+    _go_on(run, by)
+
+
+def _go_on(run: Run, by: User) -> None:
+    """A stuck walk back goes on by itself once the person has settled what it stopped at."""
+    if run.state == RunState.STUCK and run.compensating_since is not None:
+        lifecycle.begin_compensation(
+            run, actor=f"person:{by}", why="settled", to=run.undo_to, override=run.override_pivot, undo_over=run.undo_over
+        )
+
+
+def let_through(step: Step, *, by: User) -> None:
+    """A person lets a held call run (or wait in the outbox, if it can't be taken back)."""
+    check_right(by, "take_run", step.run)
+    with locked_run(step.run_id) as run:
+        current = run.steps.get(pk=step.pk)
+        if current.state != StepState.ON_HOLD:
+            raise Refused(f"It is {current.get_state_display().lower()} now.")
+        if not run.is_going_forward:
+            raise Refused(f"The run is {run.get_state_display().lower()}.")
+        capability = registry.find(current.capability)
+        if capability is None:
+            raise Refused(f"No code defines {current.capability} any more.")
+        waits = current.is_irreversible
+        current.error = ""
+        if not waits:
+            current.intent_seq = run.next_seq()  # type: ignore[assignment]  # an expression
+        current.move(StepState.QUEUED if waits else StepState.REQUESTED, "error", "intent_seq")
+        run.append("step.queued" if waits else "step.requested", step=current, actor=f"person:{by}", let_through=True)
+        if waits:
+            args = capability.Args.model_validate_json(json.dumps(current.args))
+            payload = capability.render(args) if capability.has("render") else None
+            signals.step_queued.send(Step, run=run, step=current, payload=payload)
+        else:
+            bell.ring("runs.tasks.invoke_step", run.pk, current.pk)
+
+
+def retry_sending(run: Run, *, by: User) -> None:
+    """After a send that failed past the pivot: forward again, with the same key."""
+    check_right(by, "compensate_run", run)
+    with locked_run(run.pk) as locked:
+        if locked.state != RunState.STUCK or locked.compensating_since is not None:
+            raise Refused(f"It is {locked.get_state_display().lower()}; no send waits for a retry.")
+        for step in locked.steps.filter(state=StepState.FAILED, kind="irreversible", leaves_effect=True):
+            step.tries, step.due_at, step.ended_at = 0, locked.now, None
+            step.move(StepState.QUEUED, "tries", "due_at", "ended_at")
+            locked.append("step.queued", step=step, actor=f"person:{by}", again=True)
+            bell.ring("runs.tasks.invoke_step", locked.pk, step.pk)
+        locked.stopped_why = ""
+        locked.move(RunState.RELEASING, "stopped_why")
+        locked.append("run.released", actor=f"person:{by}", again=True)
+        lifecycle.advance(locked)
+
+
+def confirm_green(run: Run, *, by: User, reason: str) -> None:
+    """A person stands in for the checks of a run that has none."""
+    check_right(by, "compensate_run", run)
+    _want(reason, "say what you checked")
+    with locked_run(run.pk) as locked:
+        if locked.state != RunState.CHECKING or locked.checks.exists():
+            raise Refused("Its checks decide, not a person." if locked.checks.exists() else f"It is {locked.get_state_display().lower()}.")
+        locked.checks.create(name="person", state=CheckState.SUCCESS, reported_by=f"person:{by}", reported_at=locked.now, subject=reason[:200])
+        locked.append("check.reported", actor=f"person:{by}", check="person", state="success", subject=reason)
+        lifecycle.advance(locked)
+
+
+def _look(step: Step) -> str:
+    """What the machine sees now, in words; it is evidence, not the decision."""
+    capability = registry.find(step.capability)
+    if capability is None:
+        return "nothing could look: the capability's code is gone"
+    try:
+        call = call_for(capability, step)
+        if step.state == StepState.UNKNOWN:
+            return f"probe: {bounded(capability.probe, call) or 'not there'}" if capability.has("probe") else "no probe is written"
+        return f"verify_undone: {'gone' if bounded(capability.verify_undone, call) else 'still there'}"
+    except Exception as exc:  # a person decides anyway; what the look ran into is part of what is known
+        return f"the look failed: {reason_of(exc)}"
+
+
+def _effect(given: str) -> dict[str, Any]:
+    try:
+        found = pydantic.TypeAdapter(dict[str, Any]).validate_json(given)
+    except pydantic.ValidationError:
+        raise Invalid("The effect must be a JSON object with the identifiers that an undo needs.") from None
+    if not found:
+        raise Invalid("Give the effect: the identifiers that an undo needs.")
+    return found
+
+
+def _want(reason: str, what: str) -> None:
+    if not reason.strip():
+        raise Invalid(f"A reason is required: {what}.")

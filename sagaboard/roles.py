@@ -1,0 +1,29 @@
+"""The roles people have, as groups. Made after each migration, so that the rights they name exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission
+
+ROLES = {
+    "reviewer": ["runs.view_step", "runs.decide_capability"],
+    "on-call": ["runs.take_run", "runs.compensate_run", "runs.settle_step"],
+    "owner": ["runs.take_run", "corrections.send_correction"],
+    "admin": ["runs.take_run", "runs.compensate_run", "runs.override_pivot", "runs.settle_step", "runs.drill_capability", "runs.view_run"],
+    "auditor": ["runs.view_run", "runs.view_logentry"],
+    "read-only": [],
+}
+
+
+def make_after_migrate(**kwargs: Any) -> None:
+    """Adds what is missing; what an admin took from a role or gave to it stays as it is."""
+    for name, rights in ROLES.items():
+        group, created = Group.objects.get_or_create(name=name)
+        if created:
+            group.permissions.set(_permission(right) for right in rights)
+
+
+def _permission(right: str) -> Permission:
+    app, _, codename = right.partition(".")
+    return Permission.objects.get(codename=codename, content_type__app_label=app)

@@ -1,0 +1,20 @@
+"""Where every page and endpoint lives."""
+
+from django.contrib import admin
+from django.contrib.auth import views as auth
+from django.urls import include, path
+
+from runs.api import api
+from sagaboard import health
+
+urlpatterns = [
+    path("", include("runs.urls")),
+    path("outbox/", include("outbox.urls")),
+    path("corrections/", include("corrections.urls")),
+    path("api/v1/", api.urls),
+    path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),
+    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("healthz", health.alive, name="healthz"),
+    path("readyz", health.ready, name="readyz"),
+    path("admin/", admin.site.urls),
+]

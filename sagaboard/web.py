@@ -1,0 +1,80 @@
+"""What the pages of all apps share: the signed-in request, counts in the navigation, and two small middlewares."""
+
+from __future__ import annotations
+
+import dataclasses
+import zoneinfo
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils import timezone
+from django_htmx.middleware import HtmxDetails
+
+from sagaboard.accounts.models import User
+
+
+class PageRequest(HttpRequest):
+    """A request from a person who is signed in, with htmx's details."""
+
+    user: User  # type: ignore[assignment]
+    htmx: HtmxDetails
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """How many things need someone this person may act for; `tone` is "red" or "hot", `says` completes it aloud."""
+
+    number: int
+    tone: str
+    says: str
+
+
+# Filled by the apps in `ready()`: the name of a navigation entry -> its count for a person.
+counts: dict[str, Callable[[User], Count]] = {}
+
+
+def frame(request: HttpRequest) -> dict[str, Any]:
+    """Context of the frame: counts beside the navigation and the server's clock."""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return {"now": timezone.now()}
+    return {"now": timezone.now(), "nav_counts": {name: count(user) for name, count in counts.items()}}
+
+
+def HtmxLoginRedirect(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Sends the whole page to the login, never a login form into a part of it, and back to the page it came from."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        location = response.get("Location", "")
+        to_login = response.status_code == 302 and urlsplit(location).path == _login_path()
+        if not (to_login and getattr(request, "htmx", None)):
+            return response
+        here = request.htmx.current_url_abs_path or "/"  # type: ignore[attr-defined]
+        answer = HttpResponse(status=204)
+        answer["HX-Redirect"] = f"{_login_path()}?next={quote(here)}"
+        return answer
+
+    return middleware
+
+
+def _login_path() -> str:
+    from django.urls import reverse
+
+    return str(reverse(settings.LOGIN_URL))
+
+
+def PersonsTimeZone(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Shows times in the zone the person chose; UTC unless they did."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        user = getattr(request, "user", None)
+        if user is not None and user.is_authenticated:
+            with timezone.override(zoneinfo.ZoneInfo(user.time_zone)):
+                return get_response(request)
+        return get_response(request)
+
+    return middleware

@@ -1,0 +1,106 @@
+"""Fixtures for all tests: the database as the run-time role sees it, people, and a clean world."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import TransactionTestCase
+
+from runs import bell, registry
+from tests import factories
+from tests.tools import world
+
+# Made by migrations, and the same for every test.
+KEPT = {"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions", "outbox_policy"}
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup):
+    """After the owner has migrated, the tests speak to the database as web and workers do."""
+    owner = dict(connection.settings_dict["OPTIONS"])
+    connection.owner_url = _url()
+    connection.settings_dict["OPTIONS"]["options"] += f" -c role={settings.RUNTIME_ROLE}"
+    connection.close()
+    # Child processes of tests are web and workers, on this test database.
+    os.environ.pop("SAGABOARD_AS_OWNER", None)
+    os.environ["DATABASE_URL"] = connection.owner_url
+    yield
+    connection.close()
+    connection.settings_dict["OPTIONS"] = owner
+
+
+def _url() -> str:
+    where = connection.settings_dict
+    return f"postgresql://{where['USER']}:{where['PASSWORD']}@{where['HOST']}:{where['PORT']}/{where['NAME']}"
+
+
+@pytest.fixture(autouse=True)
+def _clean_world():
+    world.clear()
+    yield
+
+
+@pytest.fixture(autouse=True)
+def _proof_as_shipped(settings):
+    settings.LEASE_MARGIN = 1.0
+
+
+def _teardown(self):
+    """Empties the tables as their owner: the log refuses it otherwise, also to tests."""
+    with psycopg.connect(connection.owner_url, autocommit=True) as owner:
+        tables = owner.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        emptied = ", ".join(f'"{name}"' for (name,) in tables if name not in KEPT)
+        owner.execute("SET session_replication_role = replica")
+        owner.execute(f"TRUNCATE {emptied} RESTART IDENTITY CASCADE")
+    registry.sync()
+
+
+TransactionTestCase._fixture_teardown = _teardown
+
+
+@pytest.fixture
+def team(db):
+    return factories.make_team("billing")
+
+
+@pytest.fixture
+def alice(team):
+    """May decide, compensate and settle in the team."""
+    return factories.make_user("alice", roles=("reviewer", "on-call", "owner"), team=team, first_name="Alice", last_name="Ahn")
+
+
+@pytest.fixture
+def bob(team):
+    """Is in the team and has no role."""
+    return factories.make_user("bob", team=team)
+
+
+@pytest.fixture
+def token(team):
+    return factories.make_token(team=team)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    found = os.environ.get("SAGABOARD_CHROMIUM") or shutil.which("chromium")
+    if not found:
+        pytest.fail("There is no chromium: apt-get install chromium, or name one by SAGABOARD_CHROMIUM.")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args, chromium):
+    switches = "no-sandbox disable-gpu disable-quic no-first-run disable-dev-shm-usage disable-background-networking"
+    switches += " disable-component-update disable-sync disable-default-apps"
+    return {**browser_type_launch_args, "executable_path": chromium, "headless": True, "args": [f"--{s}" for s in switches.split()]}
+
+
+@pytest.fixture(autouse=True)
+def _no_broker_left_over():
+    bell.client.cache_clear()
+    yield
