@@ -1,0 +1,56 @@
+# Everything from a checkout with Python 3.11+ and make. `make help` lists what there is.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+RUN := $(VENV)/bin/python
+# Written last: a folder without it is not finished.
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help:
+	@echo "make demo    play the stories, then leave the dashboard at http://127.0.0.1:8000"
+	@echo "make up      web, workers, beat; PostgreSQL and Valkey too, unless DATABASE_URL and REDIS_URL name some"
+	@echo "make test    all tests (needs chromium)"
+	@echo "make lint    ruff, mypy, import-linter, djade"
+	@echo "make bench   how fast it is on this machine"
+	@echo
+	@echo "PYTHON=python3.12 names the interpreter, VENV=folder the virtual environment, ARGS='...' is handed on."
+
+.PHONY: demo up bench
+demo up: $(INSTALLED)
+	@$(RUN) manage.py $@ $(ARGS)
+
+bench: $(INSTALLED)
+	@$(RUN) -m tests.bench $(ARGS)
+
+.PHONY: test chromium
+test: chromium $(INSTALLED)
+	@$(RUN) -m pytest $(ARGS)
+
+# Said before the long run, not in the middle of it. The tests find it the same way.
+chromium:
+	@command -v "$${SAGABOARD_CHROMIUM:-chromium}" >/dev/null || { \
+		echo "The tests drive the pages in a browser, and there is no $${SAGABOARD_CHROMIUM:-chromium}:" >&2; \
+		echo "apt-get install chromium, or name the program in SAGABOARD_CHROMIUM." >&2; exit 1; }
+
+.PHONY: lint
+lint: $(INSTALLED)
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(RUN) -m mypy
+	@$(VENV)/bin/lint-imports
+	@find . -name '*.html' -path '*/templates/*' -not -path './$(VENV)/*' -exec $(VENV)/bin/djade --check --target-version 5.2 {} +
+
+$(INSTALLED): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "$(PYTHON) is missing or older than Python 3.11: name another, as in make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) can't make virtual environments: apt-get install python3-venv, or name another with PYTHON=" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
