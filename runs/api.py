@@ -1,2 +1,161 @@
-from ninja import NinjaAPI
-api = NinjaAPI()
+"""The agents' door: JSON below /api/v1/, bearer tokens only, errors as RFC 9457 problem details."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, StreamingHttpResponse
+from ninja import NinjaAPI, Path, Router, Status
+
+from runs import log, record, registry, services, waiting
+from runs.api_schemas import Compensation, NewRun, NewStep, Reason, Report, RunRecord, Skip, StepRecord, Tool
+from runs.api_support import AgentAPI, TokenRequest, of_scope, problem_responses
+from runs.models import CapabilityRecord, Step
+from runs.sections import sections
+
+api: NinjaAPI = AgentAPI(
+    title="sagaboard",
+    version="1",
+    description="Calls of tools with an undo. Every refusal is a problem document whose `detail` says what to do next.",
+    urls_namespace="api",
+    docs_url=None,
+)
+router = Router()
+Number = Path[int]
+
+
+@router.get("/capabilities", response=list[Tool], auth=of_scope("agent", "checker", "auditor", "on_call"), by_alias=True)
+def capabilities(request: TokenRequest) -> list[dict[str, Any]]:
+    """The registry as tool definitions that an agent framework can pass on unchanged."""
+    classes = registry.classes()
+    return [
+        {
+            "name": row.name,
+            "description": row.description,
+            "input_schema": row.schema,
+            "kind": row.stricter_kind or row.kind,
+            "audience": row.audience,
+            "read_by": row.read_by,
+            "undo": row.undo_cost if row.has_undo else "",
+            "undone_when": row.undone_when,
+            "proven": row.is_proven or not row.leaves_effect,
+            "leaves_effect": row.leaves_effect,
+        }
+        for row in CapabilityRecord.objects.usable().order_by("name")
+        if row.name in classes
+    ]
+
+
+@router.post("/runs", response={201: RunRecord, 200: RunRecord, **problem_responses}, auth=of_scope("agent"))
+def open_run(request: TokenRequest, response: HttpResponse, new: NewRun) -> Status[dict[str, Any]]:
+    """Opens a run; the answer classifies each planned call and says what to worry about."""
+    asked = new.model_dump(exclude_unset=True)
+    opened = services.open_run(token=request.auth, idempotency_key=request.idempotency_key, **asked)
+    _mark_replay(response, replayed=opened.replayed)
+    response["Location"] = f"/api/v1/runs/{opened.run.number}"
+    return Status(200 if opened.replayed else 201, {**record.of_run(opened.run), "warnings": opened.warnings})
+
+
+@router.get("/runs/{number}", response={200: RunRecord, **problem_responses}, auth=of_scope("agent", "checker", "on_call", "auditor"))
+def read_run(request: TokenRequest, number: Number) -> dict[str, Any]:
+    """The record to resume from."""
+    run = request.run(number)
+    if request.auth.scope == "agent":
+        services.heartbeat(run)
+    return record.of_run(run)
+
+
+@router.post("/runs/{number}/resume", response={200: RunRecord, **problem_responses}, auth=of_scope("agent"))
+def resume_run(request: TokenRequest, number: Number) -> dict[str, Any]:
+    """A fresh session takes the run over; calls that name an older one get 409."""
+    return record.of_run(services.resume_run(request.run(number), token=request.auth))
+
+
+@router.post("/runs/{number}/steps", response={200: StepRecord, 202: StepRecord, **problem_responses}, auth=of_scope("agent"))
+def request_step(request: TokenRequest, response: HttpResponse, number: Number, new: NewStep) -> Status[dict[str, Any]]:
+    """Calls a capability: 200 when it ended, 202 while it runs, waits in the outbox or for a person."""
+    asked = services.request_step(
+        request.run(number),
+        token=request.auth,
+        capability=new.capability,
+        args=new.args,
+        ref=new.ref,
+        why=new.why,
+        idempotency_key=request.idempotency_key,
+        session=new.session,
+    )
+    _mark_replay(response, replayed=asked.replayed)
+    return _answer(request, response, asked.step)
+
+
+@router.post("/runs/{number}/steps/skip", response={200: StepRecord, **problem_responses}, auth=of_scope("agent"))
+def skip_step(request: TokenRequest, number: Number, skip: Skip) -> dict[str, Any]:
+    """A planned step is not needed."""
+    return record.of_step(services.skip_step(request.run(number), token=request.auth, ref=skip.ref, reason=skip.reason))
+
+
+@router.get(
+    "/runs/{number}/steps/{step}", response={200: StepRecord, 202: StepRecord, **problem_responses}, auth=of_scope("agent", "on_call")
+)
+def read_step(request: TokenRequest, response: HttpResponse, number: Number, step: Number) -> Status[dict[str, Any]]:
+    """A step's state, its effect, a reviewer's words; waits as long as preferred for its end."""
+    return _answer(request, response, request.step(number, step), also_people=True)
+
+
+@router.post("/runs/{number}/heartbeat", response={200: dict[str, Any], **problem_responses}, auth=of_scope("agent"))
+def heartbeat(request: TokenRequest, number: Number) -> dict[str, Any]:
+    """Still here; returns what the run waits for."""
+    run = request.run(number)
+    services.heartbeat(run)
+    return {"run": run.number, "state": run.state, "session": run.session, "waits_for": record.waits_for(run)}
+
+
+@router.post("/runs/{number}/finish", response={200: RunRecord, **problem_responses}, auth=of_scope("agent"))
+def finish_run(request: TokenRequest, number: Number) -> dict[str, Any]:
+    """The agent is done; from here checkers and reviewers decide."""
+    return record.of_run(services.finish_run(request.run(number), token=request.auth))
+
+
+@router.post("/runs/{number}/fail", response={200: RunRecord, **problem_responses}, auth=of_scope("agent"))
+def fail_run(request: TokenRequest, number: Number, given: Reason) -> dict[str, Any]:
+    """The agent gives up."""
+    return record.of_run(services.fail_run(request.run(number), token=request.auth, reason=given.reason))
+
+
+@router.put("/runs/{number}/checks/{name}", response={200: dict[str, Any], **problem_responses}, auth=of_scope("checker"))
+def report_check(request: TokenRequest, number: Number, name: str, report: Report) -> dict[str, Any]:
+    """A checker's word on one part of the success condition."""
+    check = services.report_check(request.run(number), token=request.auth, name=name, **report.model_dump())
+    return {"run": number, "name": check.name, "state": check.state, "subject": check.subject, "url": check.url}
+
+
+@router.post("/runs/{number}/compensate", response={202: RunRecord, **problem_responses}, auth=of_scope("on_call"))
+def compensate_run(request: TokenRequest, number: Number, given: Compensation) -> Status[dict[str, Any]]:
+    """Undoes the run, as the button does; never past the pivot or over a drift."""
+    run = request.run(number)
+    services.compensate_run(run, actor=f"token:{request.auth.name}", to=given.to)
+    run.refresh_from_db()
+    return Status(202, record.of_run(run))
+
+
+@router.get("/runs/{number}/log", auth=of_scope("auditor"), response={200: None, **problem_responses})
+def read_log(request: TokenRequest, number: Number, after: int = 0) -> StreamingHttpResponse:
+    """The log with its hashes, as JSON lines, from the entry behind `after`."""
+    return StreamingHttpResponse(log.export(request.run(number), after), content_type="application/jsonl")
+
+
+def _answer(request: TokenRequest, response: HttpResponse, step: Step, *, also_people: bool = False) -> Status[dict[str, Any]]:
+    step = waiting.for_end(step, request.preferred_wait, also_people=also_people)
+    ended = waiting.has_ended(step)
+    response["Location"] = f"/api/v1/runs/{step.run_id}/steps/{step.number}"
+    if request.preferred_wait:
+        response["Preference-Applied"] = f"wait={request.preferred_wait:g}"
+    return Status(200 if ended else 202, record.of_step(step, sections.item_of(step)))
+
+
+def _mark_replay(response: HttpResponse, *, replayed: bool) -> None:
+    if replayed:
+        response["Idempotency-Replayed"] = "true"
+
+
+api.add_router("", router)

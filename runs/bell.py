@@ -12,6 +12,8 @@ from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
 
+from runs.failpoints import reach
+
 log = logging.getLogger(__name__)
 # A waiting caller looks at the database itself this often, so that a lost ring costs a second and not the whole wait.
 LOOK_EVERY = 1.0
@@ -24,8 +26,10 @@ def ring(task: str, *ids: int) -> None:
 
 
 def _send(task: str, ids: tuple[int, ...]) -> None:
+    reach("publish.before")
     try:
         current_app.send_task(task, args=ids, retry=False)
+        reach("publish.after")
     except Exception as exc:  # whatever the broker's client raises, the row is committed and will be found
         log.warning("No broker for %s%s, the sweep will find it: %s", task, ids, exc)
 
@@ -61,9 +65,7 @@ def await_answer(step_id: int, until: float) -> None:
 
 @lru_cache(maxsize=1)
 def client() -> Any:
-    return redis.Redis.from_url(
-        settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=LOOK_EVERY + 5, health_check_interval=30
-    )
+    return redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=LOOK_EVERY + 5, health_check_interval=30)
 
 
 def _name(step_id: int) -> str:

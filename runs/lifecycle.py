@@ -62,9 +62,7 @@ def begin_compensation(
     """From here the run is undone from its log, in reverse; a worker takes the walk."""
     run.compensating_since, run.undo_to, run.override_pivot, run.undo_over = run.now, to, override, undo_over or []
     run.stopped_why, run.pause_asked = "", False
-    run.move(
-        RunState.COMPENSATING, "compensating_since", "undo_to", "override_pivot", "undo_over", "stopped_why", "pause_asked"
-    )
+    run.move(RunState.COMPENSATING, "compensating_since", "undo_to", "override_pivot", "undo_over", "stopped_why", "pause_asked")
     run.append("run.compensating", actor=actor, why=why, to=to, override=override, undo_over=undo_over or [])
     bell.ring("runs.tasks.compensate_run", run.pk)
 

@@ -19,4 +19,4 @@ def locked_run(run_id: int) -> Iterator[Run]:
     that changes a run or anything below it, so that two of them can wait for each other but never deadlock.
     """
     with transaction.atomic(durable=True):
-        yield Run.objects.select_for_update(no_key=True).annotate(now=Clock()).get(pk=run_id)
+        yield Run.objects.select_for_update(no_key=True).annotate(clock=Clock()).get(pk=run_id)

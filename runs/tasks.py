@@ -2,7 +2,8 @@
 
 from celery import shared_task
 
-from runs.engine import compensate, deliver, invoke, sweep as sweeping
+from runs.engine import compensate, deliver, invoke
+from runs.engine import sweep as sweeping
 
 
 @shared_task

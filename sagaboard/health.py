@@ -1,9 +1,9 @@
 """Whether this process is alive, and whether what it needs answers."""
 
+import redis
 from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
-import redis
 
 
 def alive(request: HttpRequest) -> HttpResponse:

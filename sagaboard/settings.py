@@ -119,7 +119,6 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # No collectstatic step: what is in the checkout is what is served.
 WHITENOISE_USE_FINDERS = True
@@ -131,6 +130,7 @@ EMAIL_BACKEND = os.environ.get("SAGABOARD_EMAIL_BACKEND", "django.core.mail.back
 EMAIL_HOST = os.environ.get("SAGABOARD_SMTP_HOST", "127.0.0.1")
 EMAIL_PORT = int(env.number("SAGABOARD_SMTP_PORT", 25))
 EMAIL_TIMEOUT = 10
+EMAIL_FILE_PATH = SAGABOARD_STATE / "mail"
 DEFAULT_FROM_EMAIL = os.environ.get("SAGABOARD_MAIL_FROM", "sagaboard@localhost")
 
 REDIS_URL = os.environ.get("REDIS_URL") or running.get("REDIS_URL") or "redis://127.0.0.1:6379/0"

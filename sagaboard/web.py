@@ -19,7 +19,7 @@ from sagaboard.accounts.models import User
 class PageRequest(HttpRequest):
     """A request from a person who is signed in, with htmx's details."""
 
-    user: User  # type: ignore[assignment]
+    user: User
     htmx: HtmxDetails
 
 

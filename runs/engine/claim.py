@@ -79,8 +79,8 @@ def _may_begin(run: Run, step: Step) -> bool:
 
 def _approved_payload(run: Run, step: Step) -> Payload | None:
     """What the outbox lets go, checked in this very transaction; NotReleasable if it doesn't."""
-    answers = signals.step_sending.send(Step, run=run, step=step)
-    found: Payload | None = next((payload for _, payload in answers if payload is not None), None)
+    answers: list[tuple[Any, Any]] = signals.step_sending.send(Step, run=run, step=step)
+    found = next((answer for _, answer in answers if isinstance(answer, Payload)), None)
     if found is None:
         raise NotReleasable("nothing approved it")
     return found
@@ -92,7 +92,7 @@ def _start(run: Run, step: Step, capability: Capability[Any], payload: Payload |
     step.tries += 1
     step.started_at, step.due_at, step.error = run.now, None, ""
     if step.intent_seq is None:
-        step.intent_seq = run.next_seq()  # type: ignore[assignment]  # an expression, allotted with the entry below
+        step.intent_seq = run.next_seq()
         fields.append("intent_seq")
     step.move(StepState.RUNNING, *fields)
     run.append("step.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}", key=step.key)

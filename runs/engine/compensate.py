@@ -13,6 +13,7 @@ from runs.capability import Call, Capability
 from runs.engine import walk
 from runs.engine.attempt import bounded, call_for, patience_of, reason_of
 from runs.engine.invoke import look
+from runs.failpoints import reach
 from runs.models import Step
 from runs.states import StepState
 
@@ -24,10 +25,12 @@ def compensate(run_id: int) -> None:
     held = walk.claim(run_id)
     if held is None:
         return
+    reach("walk.claimed")
     while True:
         step = walk.next_step(held)
         if step is None:
             walk.finish(held)
+            reach("walk.finished")
             return
         if not _deal_with(held, step):
             return
@@ -78,15 +81,22 @@ class _Undo:
     def _undo(self) -> bool:
         if self.step.state == StepState.UNDOING and not self.capability.undo_repeatable:
             return walk.undo_failed(self.held, self.step, "an undo was begun, its end was lost, and it can't be repeated")
+        name = self.capability.name
+        reach("undo.checked", name)
         if not walk.undo_started(self.held, self.step, self.capability):
             return False
+        reach("undo.before", name)
         error = ""
         try:
             bounded(self.capability.undo, self.call)
+            reach("undo.after", name)
         except Exception as exc:  # what counts is what `verify_undone` sees
             error = reason_of(exc)
         if self._gone_in_time():
-            return walk.undone(self.held, self.step, already=False)
+            reach("undo.verified", name)
+            ours = walk.undone(self.held, self.step, already=False)
+            reach("undo.committed", name)
+            return ours
         if self.capability.undo_repeatable and self.step.undo_tries < self.capability.retry.attempts and error:
             time.sleep(patience_of(self.capability.retry.backoff))
             return walk.again(self.held, self.step, error)

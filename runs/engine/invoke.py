@@ -8,6 +8,7 @@ import logging
 from runs.engine import claim, record
 from runs.engine.attempt import Attempt, LeaseTooShort, reason_of
 from runs.exceptions import NoEffect
+from runs.failpoints import reach
 
 log = logging.getLogger(__name__)
 
@@ -15,11 +16,17 @@ log = logging.getLogger(__name__)
 def invoke(run_id: int, step_id: int) -> None:
     """One attempt at the step, unless it has ended or another worker holds it."""
     attempt = claim.to_do(run_id, step_id)
-    if attempt is None or not _prepare(attempt):
+    if attempt is None:
         return
+    name = attempt.capability.name
+    reach("claim.committed", name)
+    if not _prepare(attempt):
+        return
+    reach("do.before", name)
     # No transaction is open here: the call may take minutes and can't be rolled back.
     try:
         effect = attempt.begin(attempt.capability.do)
+        reach("do.after", name)
     except NoEffect as exc:
         record.failed(attempt, exc)
     except LeaseTooShort:
@@ -28,6 +35,7 @@ def invoke(run_id: int, step_id: int) -> None:
         record.unknown(attempt, exc)
     else:
         record.done(attempt, effect)
+        reach("done.committed", name)
 
 
 def _prepare(attempt: Attempt) -> bool:
@@ -41,8 +49,11 @@ def _prepare(attempt: Attempt) -> bool:
     except Exception as exc:  # `prepare` only reads, so nothing has happened
         record.failed(attempt, exc if isinstance(exc, NoEffect) else NoEffect(f"It could not be prepared: {reason_of(exc)}"))
         return False
+    reach("prepare.called", attempt.capability.name)
     attempt.call = dataclasses.replace(attempt.call, prepared=found)
-    return record.prepared(attempt, found)
+    ours = record.prepared(attempt, found)
+    reach("prepare.committed", attempt.capability.name)
+    return ours
 
 
 def look(run_id: int, step_id: int) -> None:
@@ -51,6 +62,7 @@ def look(run_id: int, step_id: int) -> None:
     if attempt is None:
         return
     capability = attempt.capability
+    reach("look.claimed", capability.name)
     if not capability.leaves_effect:
         record.repeatable(attempt)
         return
@@ -59,6 +71,7 @@ def look(run_id: int, step_id: int) -> None:
         return
     try:
         effect = attempt.begin(capability.probe)
+        reach("look.after", capability.name)
     except Exception as exc:  # a look changes nothing, so whatever went wrong it can be repeated
         record.no_answer(attempt, exc)
         return

@@ -77,7 +77,7 @@ def _wait_before_again(step: Step, capability: Capability[Any], exc: NoEffect) -
         step.tries = max(step.tries - 1, 0)  # waiting costs no attempt
         return exc.after
     if step.is_irreversible and step.tries < capability.retry.attempts:
-        return float(capability.retry.backoff) * 2 ** max(step.tries - 1, 0)
+        return float(capability.retry.backoff * 2.0 ** max(step.tries - 1, 0))
     return None
 
 

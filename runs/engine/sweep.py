@@ -84,9 +84,9 @@ def _fail_if_silent(run: Run) -> None:
 
 def red_checks() -> None:
     """Checks that stayed red longer than the run's grace."""
-    red = Check.objects.filter(
-        state=CheckState.FAILURE, run__state__in=[RunState.OPEN, RunState.CHECKING, RunState.RELEASING]
-    ).filter(reported_at__lte=Clock() - F("run__check_grace") * dt.timedelta(seconds=1))
+    red = Check.objects.filter(state=CheckState.FAILURE, run__state__in=[RunState.OPEN, RunState.CHECKING, RunState.RELEASING]).filter(
+        reported_at__lte=Clock() - F("run__check_grace") * dt.timedelta(seconds=1)
+    )
     for pk in set(red.values_list("run", flat=True)[:AT_ONCE]):
         _each(pk, fail_if_red)
 

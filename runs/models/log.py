@@ -5,22 +5,44 @@ from __future__ import annotations
 from typing import Self
 
 from django.db import models
+from django.db.models import Q
 
 from runs.models.run import Run
 from runs.models.step import Step
 
-EVENTS = """
-run.opened run.resumed run.checking run.released run.failed run.compensating run.compensated run.succeeded run.stuck
-run.left_standing run.paused run.taken run.paged check.reported step.requested step.on_hold step.queued step.started
-step.prepared step.done step.sent step.failed step.unknown step.probed step.late_effect step.settled step.closed
-item.decided item.refused item.edited item.expired undo.started undo.verified undo.skipped undo.failed undo.drifted
-correction.drafted correction.edited correction.sent correction.failed correction.dismissed capability.drilled
-""".split()
+# One closed list: pages translate these names, nobody renames them.
+_EVENTS = {
+    "run": "opened resumed checking released failed compensating compensated succeeded stuck left_standing paused taken paged",
+    "check": "reported",
+    "step": "requested on_hold queued started prepared done sent failed unknown probed late_effect settled closed",
+    "item": "decided refused edited expired",
+    "undo": "started verified skipped failed drifted",
+    "correction": "drafted edited sent failed dismissed",
+    "capability": "drilled",
+}
+EVENTS = [f"{what}.{event}" for what, events in _EVENTS.items() for event in events.split()]
 
 
 class LogQuerySet(models.QuerySet["LogEntry"]):
     def newest_first(self) -> Self:
         return self.order_by("-seq")
+
+    def by_people(self) -> Self:
+        """What persons and tokens did, not the engine."""
+        return self.filter(Q(actor__startswith="person:") | Q(actor__startswith="token:"))
+
+    def narrowed(self, *, who: str = "", run: str = "", kind: str = "", before: str = "") -> Self:
+        """As an auditor asks: a name, a run's number, the first word of the event, entries older than one."""
+        found = self.filter(actor__icontains=who) if who else self
+        if run.isascii() and run.isdigit() and len(run) < 18:
+            found = found.filter(run=int(run))
+        if before.isascii() and before.isdigit() and len(before) < 18:
+            found = found.filter(pk__lt=int(before))
+        return found.filter(event__startswith=f"{kind}.") if kind else found
+
+    def newest_id(self) -> int:
+        """Grows with every entry of any run."""
+        return self.order_by("-pk").values_list("pk", flat=True).first() or 0
 
     def after(self, seq: int) -> Self:
         return self.filter(seq__gt=seq).order_by("seq")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import connection, models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, Subquery
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from guardian.shortcuts import get_objects_for_user
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 # Above this many bytes a document lies beside the log, which holds its digest.
 BESIDE_THE_LOG = 16_384
+
+
+def _has_step(**facts: Any) -> Exists:
+    from runs.models.step import Step
+
+    return Exists(Step.objects.filter(run=OuterRef("pk"), **facts))
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -68,6 +74,28 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Stuck, or failed with something left in the world; or a step that nobody but a person can explain."""
         failed = Q(state=RunState.FAILED, steps__state__in=IN_EFFECT)
         return self.filter(Q(state=RunState.STUCK) | failed | Q(steps__state="unknown") | Q(steps__state="on_hold")).distinct()
+
+    def moving(self) -> Self:
+        """On their way, forward or back."""
+        return self.filter(state__in=[*GOING_FORWARD, RunState.COMPENSATING])
+
+    def seen_by_people_now(self) -> Self:
+        """With an effect that people can see and that could be taken back."""
+        return self.exclude(state=RunState.SUCCEEDED).filter(_has_step(state__in=IN_EFFECT - {"sent"}, leaves_effect=True, audience__in=["people", "clients"]))
+
+    def with_last_entry(self) -> Self:
+        """Adds `last_at`, the time of the newest log entry."""
+        from runs.models.log import LogEntry
+
+        newest = LogEntry.objects.filter(run=OuterRef("pk")).order_by("-seq").values("at")[:1]
+        return self.annotate(last_at=Subquery(newest))
+
+    def matching(self, text: str) -> Self:
+        """Free text over title, number, agent, owner, ticket, capability and key."""
+        words = Q(title__icontains=text) | Q(agent__icontains=text) | Q(ticket__icontains=text)
+        owner = Q(owner__first_name__icontains=text) | Q(owner__last_name__icontains=text) | Q(owner__username__icontains=text)
+        number = Q(pk=int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else Q()
+        return self.filter(words | owner | number | Q(_has_step(capability__icontains=text)) | Q(_has_step(key__startswith=text)))
 
 
 class Run(Leased):
@@ -131,15 +159,22 @@ class Run(Leased):
         constraints = [
             models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state_is_known"),
             models.CheckConstraint(
-                condition=~Q(state__in=["failed", "compensating", "compensated"]) | Q(failed_at__isnull=False) | Q(compensating_since__isnull=False),
+                condition=~Q(state__in=["failed", "compensating", "compensated"])
+                | Q(failed_at__isnull=False)
+                | Q(compensating_since__isnull=False),
                 name="run_failed_has_time",
             ),
             models.CheckConstraint(condition=Q(patience__gt=0), name="run_patience_is_positive"),
         ]
-        indexes = [models.Index(fields=["state"], name="run_unfinished", condition=~Q(state__in=["succeeded", "compensated", "left_standing"]))]
+        indexes = [
+            models.Index(fields=["state"], name="run_unfinished", condition=~Q(state__in=["succeeded", "compensated", "left_standing"]))
+        ]
 
-    # The database's clock at the time of reading, where `locked_run` read it.
-    now: dt.datetime
+    @property
+    def now(self) -> dt.datetime:
+        """The database's clock when `locked_run` took the lock; only there is it known."""
+        found: dt.datetime = self.__dict__["clock"]
+        return found
 
     def __str__(self) -> str:
         return f"run {self.pk}, {self.title}"
@@ -178,7 +213,7 @@ class Run(Leased):
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO runs_logentry (run_id, step_id, event, actor, attempt, data) VALUES (%s, %s, %s, %s, %s, %s)",
-                [self.pk, step and step.pk, event, actor[:200], attempt, document],
+                [self.pk, step.pk if step else None, event, actor[:200], attempt, document],
             )
 
     def next_seq(self) -> RawSQL:
@@ -196,9 +231,7 @@ def _beside(document: str) -> dict[str, Any]:
     from runs.models.log import StoredPayload
 
     digest = hashlib.sha256(document.encode()).hexdigest()
-    StoredPayload.objects.bulk_create(
-        [StoredPayload(digest=digest, body=json.loads(document), bytes=len(document))], ignore_conflicts=True
-    )
+    StoredPayload.objects.bulk_create([StoredPayload(digest=digest, body=json.loads(document), bytes=len(document))], ignore_conflicts=True)
     return {"$beside": digest, "bytes": len(document)}
 
 

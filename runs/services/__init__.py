@@ -3,7 +3,17 @@
 from runs.services.asking import Asked, request_step, skip_step
 from runs.services.ending import fail_run, finish_run, report_check
 from runs.services.opening import heartbeat, open_run, resume_run
-from runs.services.people import compensate_run, confirm_green, leave_standing, let_through, pause_run, retry_sending, settle_step, stop_run, take_run
+from runs.services.people import (
+    compensate_run,
+    confirm_green,
+    leave_standing,
+    let_through,
+    pause_run,
+    retry_sending,
+    settle_step,
+    stop_run,
+    take_run,
+)
 
 __all__ = [
     "Asked",

@@ -60,8 +60,7 @@ def request_step(
     """The step this call is, asked for now or before; Refused, saying what to do, when it may not run."""
     request = _validated(capability, args, ref, why, idempotency_key, session)
     with locked_run(run.pk) as locked:
-        asked = _replayed(locked, token, request) or _ask(locked, token, request)
-    return asked
+        return _replayed(locked, token, request) or _ask(locked, token, request)
 
 
 def _validated(name: str, args: dict[str, Any], ref: str | None, why: str, key: str | None, session: int | None) -> Request:
@@ -89,7 +88,8 @@ def _replayed(run: Run, token: Token, request: Request) -> Asked | None:
 def _ask(run: Run, token: Token, request: Request) -> Asked:
     if request.session is not None and request.session != run.session:
         raise StaleSession(
-            f"This run was taken over by session {run.session}; yours is {request.session}. Read GET /runs/{run.number}.", session=run.session
+            f"This run was taken over by session {run.session}; yours is {request.session}. Read GET /runs/{run.number}.",
+            session=run.session,
         )
     step, new = _meant(run, request)
     if new:
@@ -103,9 +103,7 @@ def _ask(run: Run, token: Token, request: Request) -> Asked:
 
 def _remember(token: Token, request: Request, run: Run, step: Step) -> None:
     try:
-        IdempotencyKey.objects.create(
-            token=token, key=request.idempotency_key or "", fingerprint=request.fingerprint, run=run, step=step
-        )
+        IdempotencyKey.objects.create(token=token, key=request.idempotency_key or "", fingerprint=request.fingerprint, run=run, step=step)
     except IntegrityError:
         # Another run of this token took the key between our look and now.
         raise KeyReused("This Idempotency-Key was used for another call. Use a new key for a new call; nothing was done.") from None
@@ -197,7 +195,7 @@ def _check_limits(run: Run, token: Token, step: Step) -> None:
     pending = run.steps.pending()
     if pending.count() >= rules.open_steps:
         raise TooMany(f"{rules.open_steps} steps of this run are open already. Wait for some to end.", retry_after=2, limit="open_steps")
-    if step.pk is None and run.steps.count() >= rules.steps_per_run:
+    if step._state.adding and run.steps.count() >= rules.steps_per_run:
         raise TooMany(f"A run has at most {rules.steps_per_run} steps.", retry_after=3600, limit="steps_per_run")
 
 
@@ -268,13 +266,11 @@ def _back_to_pending(run: Run) -> None:
 def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: str = "") -> None:
     step.state, step.requested_at, step.error, step.ended_at, step.due_at = state, run.now, why_held, None, None
     # What waits is undone in the order in which it really began, which its first step.started says.
-    step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None  # type: ignore[assignment]  # an expression
+    step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None
     step.save()
     event = {StepState.ON_HOLD: "step.on_hold", StepState.QUEUED: "step.queued"}.get(state)
     facts = {"capability": step.capability, "version": step.version, "key": step.key, "args": step.args, "kind": step.kind}
-    run.append(
-        "step.requested", step=step, actor=f"token:{token.name}", audience=step.audience, ref=step.ref, why=step.why, **facts
-    )
+    run.append("step.requested", step=step, actor=f"token:{token.name}", audience=step.audience, ref=step.ref, why=step.why, **facts)
     if event:
         run.append(event, step=step, why=why_held)
 

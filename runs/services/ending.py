@@ -20,7 +20,7 @@ def finish_run(run: Run, *, token: Token, session: int | None = None) -> Run:
             return locked
         if locked.state != RunState.OPEN:
             raise NotOpen(f"Run {locked.number} is {locked.get_state_display().lower()}; it can't be finished.", state=locked.state)
-        unfinished = [step for step in locked.steps.filter(state__in=NOT_FINISHED)] + list(_open_gates(locked))
+        unfinished = [*locked.steps.filter(state__in=NOT_FINISHED), *_open_gates(locked)]
         if unfinished:
             named = ", ".join(f"{step.ref or step.number} ({step.get_state_display().lower()})" for step in unfinished)
             raise Unfinished(

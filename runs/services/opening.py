@@ -20,7 +20,7 @@ from runs.states import OffPlan, OnFailure
 from sagaboard.accounts.models import Token, User
 
 # Earlier words are tighter; a request can go that way only.
-TIGHTNESS = {"off_plan": list(OffPlan), "on_failure": [OnFailure.COMPENSATE, OnFailure.ASK]}
+TIGHTNESS: dict[str, list[str]] = {"off_plan": list(OffPlan), "on_failure": [OnFailure.COMPENSATE, OnFailure.ASK]}
 
 
 @dataclasses.dataclass(frozen=True)

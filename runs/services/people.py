@@ -18,6 +18,8 @@ from runs.storable import storable
 from sagaboard.accounts.models import User
 
 SETTLEABLE = frozenset({StepState.UNKNOWN, StepState.UNDO_FAILED, StepState.DRIFTED})
+BY_TOKEN = frozenset({RunState.FAILED, RunState.STUCK})
+BY_PERSON = BY_TOKEN | {RunState.SUCCEEDED, RunState.LEFT_STANDING}
 SETTLE_AS = {"happened", "never_happened", "undone_by_hand", "left_standing"}
 
 
@@ -67,7 +69,11 @@ def compensate_run(
             return  # joined: it is being undone already
         if head is not None and head != LogEntry.objects.filter(run=locked).order_by("-seq").values_list("hash", flat=True)[0]:
             raise StalePreview("The run moved while you read. Nothing was undone; look again.")
-        allowed = {RunState.FAILED, RunState.STUCK} if by is None else {RunState.FAILED, RunState.STUCK, RunState.SUCCEEDED, RunState.LEFT_STANDING}
+        allowed = (
+            {RunState.FAILED, RunState.STUCK}
+            if by is None
+            else {RunState.FAILED, RunState.STUCK, RunState.SUCCEEDED, RunState.LEFT_STANDING}
+        )
         if locked.state not in allowed:
             raise NotCompensatable(f"Run {locked.number} is {locked.get_state_display().lower()}: there is nothing to undo now.")
         if locked.steps.filter(state=StepState.SENT).exists() and locked.state == RunState.SUCCEEDED and not override:
@@ -177,7 +183,7 @@ def let_through(step: Step, *, by: User) -> None:
         waits = current.is_irreversible
         current.error = ""
         if not waits:
-            current.intent_seq = run.next_seq()  # type: ignore[assignment]  # an expression
+            current.intent_seq = run.next_seq()
         current.move(StepState.QUEUED if waits else StepState.REQUESTED, "error", "intent_seq")
         run.append("step.queued" if waits else "step.requested", step=current, actor=f"person:{by}", let_through=True)
         if waits:
@@ -212,7 +218,9 @@ def confirm_green(run: Run, *, by: User, reason: str) -> None:
     with locked_run(run.pk) as locked:
         if locked.state != RunState.CHECKING or locked.checks.exists():
             raise Refused("Its checks decide, not a person." if locked.checks.exists() else f"It is {locked.get_state_display().lower()}.")
-        locked.checks.create(name="person", state=CheckState.SUCCESS, reported_by=f"person:{by}", reported_at=locked.now, subject=reason[:200])
+        locked.checks.create(
+            name="person", state=CheckState.SUCCESS, reported_by=f"person:{by}", reported_at=locked.now, subject=reason[:200]
+        )
         locked.append("check.reported", actor=f"person:{by}", check="person", state="success", subject=reason)
         lifecycle.advance(locked)
 

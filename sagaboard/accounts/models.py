@@ -93,9 +93,7 @@ class Token(models.Model):
         """A new token and its text, which is shown this once; `days=None` never expires."""
         text = f"sgb_{scope}_{secrets.token_urlsafe(32)}"
         ends = None if days is None else timezone.now() + dt.timedelta(days=days)
-        token = cls.objects.create(
-            name=name, scope=scope, team=team, person=person, digest=cls.digest_of(text), expires_at=ends, **rest
-        )
+        token = cls.objects.create(name=name, scope=scope, team=team, person=person, digest=cls.digest_of(text), expires_at=ends, **rest)
         return token, text
 
     @staticmethod

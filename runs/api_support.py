@@ -1,0 +1,138 @@
+"""What every endpoint shares: who calls, what is preferred, bounded and strict bodies, refusals as problem details."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, ValidationError
+from ninja.parser import Parser
+from ninja.security import HttpBearer
+
+from runs import limits, strict_json
+from runs.api_schemas import Problem
+from runs.exceptions import Invalid, NotAllowed, Refused
+from runs.models import Run, Step
+from sagaboard.accounts.models import Token
+
+WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*(\d{1,6})(?:$|[,;\s])")
+problem_responses = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
+
+
+class TokenRequest(HttpRequest):
+    """A request that a token authenticated."""
+
+    auth: Token
+    run: Callable[[int], Run]
+    step: Callable[[int, int], Step]
+    idempotency_key: str | None
+    preferred_wait: float
+
+
+class of_scope(HttpBearer):  # noqa: N801  (reads as a phrase where it is used)
+    """Lets tokens of these scopes in; cookies don't count here."""
+
+    def __init__(self, *scopes: str) -> None:
+        super().__init__()
+        self.scopes = scopes
+
+    def authenticate(self, request: HttpRequest, token: str) -> Token:
+        found = Token.objects.usable().select_related("team", "person", "rules__rules").filter(digest=Token.digest_of(token)).first()
+        if found is None:
+            raise AuthenticationError
+        if found.scope not in self.scopes:
+            raise NotAllowed(f"This is a token of the scope “{found.scope}”; this call wants {' or '.join(self.scopes)}.")
+        limits.check_rate(found)
+        _note_use(found)
+        _equip(request, found)
+        return found
+
+
+def _note_use(token: Token) -> None:
+    # Shown to a minute, so that a call doesn't cost a write.
+    if token.last_used_at is None or timezone.now() - token.last_used_at > dt.timedelta(minutes=1):
+        Token.objects.filter(pk=token.pk).update(last_used_at=timezone.now())
+
+
+def _equip(request: Any, token: Token) -> None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise Invalid("Idempotency-Key: 1 to 200 characters.")
+    wait = WAIT.search(request.headers.get("Prefer", ""))
+    request.idempotency_key = key
+    request.preferred_wait = float(min(int(wait[1]), settings.WAIT_AT_MOST)) if wait else 0.0
+    request.run = lambda number: _run(token, number)
+    request.step = lambda number, step: _step(token, number, step)
+
+
+def _run(token: Token, number: int) -> Run:
+    # A foreign run and none at all get the same answer.
+    run = Run.objects.of_token(token).select_related("owner", "token", "team").filter(pk=number).first() if 0 < number < 2**62 else None
+    if run is None:
+        raise Http404(f"No run {number} that this token may speak of.")
+    return run
+
+
+def _step(token: Token, number: int, step: int) -> Step:
+    found = _run(token, number).steps.filter(number=step).first() if 0 < step < 2**31 else None
+    if found is None:
+        raise Http404(f"Run {number} has no step {step}.")
+    return found
+
+
+class StrictParser(Parser):
+    """Bounded bodies, read by `strict_json`."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        if len(request.body) > settings.SAGABOARD_MAX_BODY:
+            raise Refused(f"The body has more than {settings.SAGABOARD_MAX_BODY:,} bytes.")
+        return strict_json.load(request.body or b"{}")
+
+
+class AgentAPI(NinjaAPI):
+    """ninja's API with our parser, and with every error as a problem document."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(parser=StrictParser(), **options)
+        self.add_exception_handler(Refused, _refused)
+        self.add_exception_handler(ValidationError, _invalid)
+        self.add_exception_handler(AuthenticationError, _unknown_caller)
+        self.add_exception_handler(Http404, _not_found)
+
+
+def problem(status: int, type_: str, detail: str, **extra: Any) -> HttpResponse:
+    """An RFC 9457 document as an answer."""
+    from ninja.responses import Response
+
+    title = type_.replace("-", " ").capitalize()
+    answer = Response({"type": f"/problems/{type_}", "title": title, "status": status, "detail": detail, **extra}, status=status)
+    answer["Content-Type"] = "application/problem+json"
+    return answer
+
+
+def _refused(request: HttpRequest, exc: Any) -> HttpResponse:
+    answer = problem(exc.status, exc.type, exc.detail, **exc.extra)
+    if "retry_after" in exc.extra:
+        answer["Retry-After"] = str(exc.extra["retry_after"])
+    return answer
+
+
+def _invalid(request: HttpRequest, exc: Any) -> HttpResponse:
+    problems = [f"{'.'.join(str(part) for part in error['loc'] if part not in ('body', 'new'))}: {error['msg']}" for error in exc.errors]
+    return problem(422, "invalid", f"The request does not fit: {'; '.join(problems)}. Nothing was done.", problems=problems)
+
+
+def _unknown_caller(request: HttpRequest, exc: Any) -> HttpResponse:
+    answer = problem(401, "unknown-token", "Send “Authorization: Bearer …” with a token that is neither expired nor revoked.")
+    answer["WWW-Authenticate"] = "Bearer"
+    return answer
+
+
+def _not_found(request: HttpRequest, exc: Any) -> HttpResponse:
+    return problem(404, "not-found", str(exc) or "There is nothing here that this token may see.")

@@ -1,0 +1,32 @@
+"""How fast a token may call: counted a minute at a time in the broker, which may forget, since this only protects others."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import redis
+
+from runs import bell
+from runs.exceptions import TooMany
+from sagaboard.accounts.models import Token
+
+log = logging.getLogger(__name__)
+DEFAULT_PER_MINUTE = 600
+
+
+def check_rate(token: Token) -> None:
+    """TooMany, with the seconds to wait, once the token has called more often in this minute than its rules allow."""
+    rules = getattr(token, "rules", None)
+    limit = rules.rules.calls_per_minute if rules else DEFAULT_PER_MINUTE
+    minute = int(time.time() // 60)
+    name = f"sagaboard:rate:{token.pk}:{minute}"
+    try:
+        with bell.client().pipeline(transaction=False) as pipe:
+            calls, _ = pipe.incr(name).expire(name, 120).execute()
+    except redis.RedisError as exc:
+        log.warning("Calls are not counted, the broker does not answer: %s", exc)
+        return
+    if calls > limit:
+        wait = 60 - int(time.time() % 60)
+        raise TooMany(f"This token may call {limit} times a minute. Wait {wait} s.", retry_after=wait, limit="calls_per_minute")

@@ -1,0 +1,193 @@
+"""Opening, reading, resuming and ending runs through the API."""
+
+import pytest
+
+from runs.models import Run
+from runs.states import RunState, StepState
+from tests.factories import make_token, make_user
+from tests.runs.api.agent import Agent, work
+from tests.runs.api.conftest import PLAN
+from tests.tools import world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_opening_a_run_classifies_each_planned_call(agent):
+    answer = agent.post("/runs", {"title": "Add a field", "plan": PLAN})
+    assert answer.status_code == 201
+    assert [step["kind"] for step in answer.data["steps"]] == ["reversible", "compensatable", "reversible", "irreversible"]
+    assert answer.data["remaining"] == ["one", "show", "look", "tell"]
+    assert answer.headers["Location"] == f"/api/v1/runs/{answer.data['run']}"
+
+
+def test_the_plan_is_refused_whole_and_every_fault_is_named(agent):
+    answer = agent.post("/runs", {"title": "x", "plan": [{"capability": "nothing"}, {"capability": "put_thing", "args": {"colour": "red"}}]})
+    assert answer.status_code == 422
+    assert "nothing" in answer.data["detail"]
+    assert "colour" in answer.data["detail"]
+    assert not Run.objects.exists()
+
+
+def test_a_plan_warns_of_a_send_before_an_undoable_call_and_of_an_audience_nobody_owns(agent):
+    plan = [PLAN[3], {"ref": "show", "capability": "show_thing", "args": {"name": "panel"}}]
+    warnings = agent.post("/runs", {"title": "x", "plan": plan}).data["warnings"]
+    assert any("Better: show, tell" in warning for warning in warnings)
+    assert any("nobody owns the audience “team”" in warning for warning in warnings)
+
+
+def test_the_same_key_opens_one_run(agent):
+    first = agent.post("/runs", {"title": "x"}, Idempotency_Key="k1")
+    second = agent.post("/runs", {"title": "x"}, Idempotency_Key="k1")
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.data["run"] == second.data["run"]
+    assert second.headers["Idempotency-Replayed"] == "true"
+
+
+@pytest.mark.parametrize("loosened", [{"off_plan": "allow"}, {"patience": 10_000}, {"owner": "stranger"}])
+def test_a_request_can_only_tighten_the_rules(agent, loosened):
+    make_user("stranger")
+    assert agent.post("/runs", {"title": "x", **loosened}).status_code == 422
+
+
+def test_the_rules_checks_cannot_be_left_out(agent):
+    data = agent.post("/runs", {"title": "x", "checks": ["lint"]}).data
+    assert [check["name"] for check in data["checks"]] == ["ci", "lint"]
+
+
+def test_a_token_sees_its_own_runs_only(agent, team, number):
+    other = Agent(make_token(team=team))
+    assert other.get(f"/runs/{number}").status_code == 404
+    assert agent.get(f"/runs/{number}").status_code == 200
+    assert agent.get("/runs/999999").data["type"] == other.get(f"/runs/{number}").data["type"]
+
+
+def test_a_run_bound_token_speaks_of_its_run_only(agent, team, number):
+    bound = make_token(team=team)
+    bound.run_number = number
+    bound.save()
+    other = agent.post("/runs", {"title": "another"}).data["run"]
+    assert Agent(bound).get(f"/runs/{number}").status_code == 200
+    assert Agent(bound).get(f"/runs/{other}").status_code == 404
+
+
+def test_a_fresh_agent_resumes_and_the_old_session_is_refused(agent, number):
+    agent.post(f"/runs/{number}/steps", {"ref": "one", "capability": "put_thing", "args": {"name": "one"}, "session": 1})
+    work(number)
+    record = agent.post(f"/runs/{number}/resume").data
+    assert record["session"] == 2
+    assert record["steps"][0]["effect"] == {"name": "one", "value": "on"}
+    assert record["remaining"] == ["show", "look", "tell"]
+    old = agent.post(f"/runs/{number}/steps", {"capability": "show_thing", "args": {"name": "p"}, "session": 1})
+    assert old.status_code == 409
+    assert old.data["type"] == "/problems/stale-session"
+
+
+def test_finishing_early_names_what_is_open(agent, number):
+    answer = agent.post(f"/runs/{number}/finish")
+    assert answer.status_code == 409
+    assert [step["ref"] for step in answer.data["steps"]] == ["one", "show", "look", "tell"]
+
+
+def test_an_agent_cannot_report_its_own_success(agent, number):
+    assert agent.put(f"/runs/{number}/checks/ci", {"state": "success"}).status_code == 403
+
+
+def test_a_green_check_lets_a_finished_run_succeed(agent, checker):
+    number = agent.post("/runs", {"title": "x", "plan": PLAN[:1]}).data["run"]
+    agent.post(f"/runs/{number}/steps", {"capability": "put_thing", "args": {"name": "one"}})
+    work(number)
+    assert agent.post(f"/runs/{number}/finish").data["state"] == "checking"
+    assert checker.put(f"/runs/{number}/checks/ci", {"state": "success", "subject": "abc"}).status_code == 200
+    assert agent.get(f"/runs/{number}").data["state"] == "succeeded"
+
+
+def test_a_red_check_fails_the_run_and_no_green_one_revives_it(agent, checker, number):
+    checker.put(f"/runs/{number}/checks/ci", {"state": "failure"})
+    assert agent.get(f"/runs/{number}").data["state"] == "failed"
+    checker.put(f"/runs/{number}/checks/ci", {"state": "success"})
+    assert agent.get(f"/runs/{number}").data["state"] == "failed"
+
+
+def test_a_later_step_sets_the_checks_back(agent, checker):
+    number = agent.post("/runs", {"title": "x", "plan": PLAN[:1]}).data["run"]
+    checker.put(f"/runs/{number}/checks/ci", {"state": "success"})
+    agent.post(f"/runs/{number}/steps", {"capability": "put_thing", "args": {"name": "one"}})
+    assert agent.get(f"/runs/{number}").data["checks"][0]["state"] == "pending"
+
+
+def test_a_run_without_any_check_waits_for_a_person(team):
+    agent = Agent(make_token(team=team, required_checks=[]))
+    number = agent.post("/runs", {"title": "x", "plan": PLAN[:1]}).data["run"]
+    agent.post(f"/runs/{number}/steps", {"capability": "put_thing", "args": {"name": "one"}})
+    work(number)
+    data = agent.post(f"/runs/{number}/finish").data
+    assert (data["state"], data["waits_for"]) == ("checking", "a person, since the run has no check")
+
+
+def test_failing_withdraws_what_waits(agent, number):
+    agent.post(f"/runs/{number}/steps", {"capability": "tell_client", "args": {"name": "news", "value": "ready"}})
+    data = agent.post(f"/runs/{number}/fail", {"reason": "given up"}).data
+    assert data["state"] == RunState.FAILED
+    assert (data["steps"][3]["state"], data["steps"][3]["closed_why"]) == (StepState.CLOSED, "withdrawn")
+    assert world.calls("do") == []
+    late = agent.post(f"/runs/{number}/steps", {"capability": "put_thing", "args": {"name": "one"}})
+    assert late.data["type"] == "/problems/run-not-open"
+
+
+def test_skipping_wants_a_reason_and_leaves_nothing_to_do(agent, number):
+    assert agent.post(f"/runs/{number}/steps/skip", {"ref": "look", "reason": ""}).status_code == 422
+    assert agent.post(f"/runs/{number}/steps/skip", {"ref": "look", "reason": "no CI today"}).data["state"] == "skipped"
+    assert "look" not in agent.get(f"/runs/{number}").data["remaining"]
+
+
+def test_a_heartbeat_says_what_the_run_waits_for(agent, number):
+    assert agent.post(f"/runs/{number}/heartbeat").data["waits_for"] == "the agent's next call"
+
+
+def test_an_auditor_reads_the_log_with_its_hashes(agent, team, number):
+    auditor = Agent(make_token(scope="auditor", team=team))
+    lines = b"".join(auditor.get(f"/runs/{number}/log").streaming_content).decode().splitlines()
+    assert '"event": "run.opened"' in lines[0]
+    assert agent.get(f"/runs/{number}/log").status_code == 403
+
+
+def test_an_on_call_token_compensates_as_the_button_does(agent, team, number):
+    agent.post(f"/runs/{number}/steps", {"capability": "put_thing", "args": {"name": "one"}})
+    work(number)
+    on_call = Agent(make_token(scope="on_call", team=team))
+    assert on_call.post(f"/runs/{number}/compensate").status_code == 409
+    agent.post(f"/runs/{number}/fail", {"reason": "x"})
+    assert on_call.post(f"/runs/{number}/compensate").data["state"] == "compensating"
+
+
+def test_capabilities_are_tool_definitions(agent):
+    tool = next(tool for tool in agent.get("/capabilities").data if tool["name"] == "put_thing")
+    assert tool["description"] == "Put a thing into the world."
+    assert tool["input_schema"]["required"] == ["name"]
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer nonsense", "Basic eDp5"])
+def test_without_a_token_nothing_answers(agent, number, header):
+    answer = agent.client.get(f"/api/v1/runs/{number}", headers={"authorization": header})
+    assert answer.status_code == 401
+    assert "detail" in answer.json()
+
+
+def test_a_revoked_or_expired_token_counts_no_more(agent, number, token):
+    from django.utils import timezone
+
+    token.expires_at = timezone.now()
+    token.save()
+    assert agent.get(f"/runs/{number}").status_code == 401
+
+
+def test_a_browsers_session_is_no_token(client, alice, number):
+    client.force_login(alice)
+    assert client.get(f"/api/v1/runs/{number}").status_code == 401
+
+
+def test_past_its_limit_a_token_is_told_when_to_come_back(team):
+    agent = Agent(make_token(team=team, calls_per_minute=2))
+    answers = [agent.get("/capabilities") for _ in range(6)]
+    assert answers[-1].status_code == 429
+    assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
