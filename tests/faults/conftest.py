@@ -1,0 +1,51 @@
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from runs import registry
+from tests.factories import make_team, make_token, make_user, prove
+from tests.site import Site
+
+
+@pytest.fixture(scope="session")
+def site_of_session(django_db_setup, django_db_blocker):
+    folder = Path(tempfile.mkdtemp(prefix="sagaboard-site-"))
+    folder.chmod(0o711)
+    site = Site(folder)
+    try:
+        yield site.start()
+    finally:
+        site.stop()
+        shutil.copy(folder / "log.txt", "/tmp/site-log.txt")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def site(site_of_session, transactional_db, settings, monkeypatch):
+    """The running product, with the world as at the beginning and nothing armed."""
+    settings.SAGABOARD_TARGETS = site_of_session.targets
+    settings.SAGABOARD_CAPABILITIES = [*settings.SAGABOARD_CAPABILITIES, "tests.shelf"]
+    registry.forget()
+    registry.sync()
+    site_of_session.disarm()
+    site_of_session.world.clear_faults()
+    site_of_session.world.reset()
+    prove("blind_item", "put_item")
+    yield site_of_session
+    registry.forget()
+
+
+@pytest.fixture
+def agent_token(site):
+    team = make_team("billing")
+    person = make_user("holder", team=team)
+    token = make_token(team=team, person=person, patience=60, calls_per_minute=100_000)
+    token.checker = make_token(scope="checker", team=team)
+    token.on_call = make_token(scope="on_call", team=team)
+    token.people = {
+        "reviewer": make_user("rita", roles=("reviewer",), team=team),
+        "oncall": make_user("otto", roles=("on-call",), team=team),
+    }
+    return token

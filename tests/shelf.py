@@ -1,0 +1,129 @@
+"""Capabilities for tests with real processes: their target is the world's shelf, whose ledger counts what reached it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from runs.capability import Args, Capability, Payload, Retry
+from runs.connectors.targets import target
+from runs.exceptions import NoEffect, Unreadable
+from runs.states import Audience, Kind
+
+
+class Item(Args):
+    name: str
+    value: str = "on"
+    shelf: str = "shelf"
+
+
+class PutItem(Capability[Item]):
+    """Put an item on the shelf."""
+
+    name = "put_item"
+    kind = Kind.REVERSIBLE
+    lives_in = "the shelf"
+    undo_cost = "take it away"
+    undone_when = "it is gone"
+    title = "put item"
+    identifier = "{name}"
+    identity = ("name", "shelf")
+    timeout = 2.0
+    probe_for = 0.5
+    verify_for = 2.0
+    undo_repeatable = True
+    retry = Retry(attempts=5, backoff=0.2)
+    Args = Item
+
+    def prepare(self, call: Any) -> dict[str, Any]:
+        return {"was": self._read(call)}
+
+    def do(self, call: Any) -> dict[str, Any]:
+        answer = self._call("PUT", call, json={"value": call.args.value}, headers={"If-None-Match": "*"})
+        if answer.status_code == 412:
+            raise NoEffect("there is an item of this name")
+        answer.raise_for_status()
+        return {"name": call.args.name, "key": call.key}
+
+    def undo(self, call: Any) -> None:
+        self._call("DELETE", call, headers={"If-Match": call.key}).raise_for_status()
+
+    def verify_undone(self, call: Any) -> bool:
+        return self._read(call) is None
+
+    def probe(self, call: Any) -> dict[str, Any] | None:
+        found = self._read(call)
+        return {"name": call.args.name, "key": call.key} if found and found["key"] == call.key else None
+
+    def verify_done(self, call: Any) -> bool:
+        found = self._read(call)
+        return bool(found) and found["key"] == call.key
+
+    def touches(self, args: Item) -> list[str]:
+        return [f"{args.shelf}/{args.name}"]
+
+    def _read(self, call: Any) -> dict[str, Any] | None:
+        answer = self._call("GET", call)
+        if answer.status_code == 404:
+            return None
+        if answer.status_code != 200:
+            raise Unreadable(f"the shelf answered {answer.status_code}")
+        return dict(answer.json())
+
+    def _call(self, method: str, call: Any, headers: dict[str, str] | None = None, json: Any = None) -> httpx.Response:
+        at = target(call.args.shelf, "shelf")
+        with open(at["token_file"]) as file:
+            sent = {"Authorization": f"Bearer {file.read()}", "Idempotency-Key": call.key, **(headers or {})}
+        url = f"{at['base_url']}/items/{call.args.name}"
+        return httpx.request(method, url, headers=sent, json=json, timeout=call.timeout, trust_env=False)
+
+
+class BlindItem(PutItem):
+    """Put an item that nobody can look for."""
+
+    name = "blind_item"
+    probe = Capability.probe
+
+
+class SendItem(PutItem):
+    """Send something that can't be taken back, by a target that honours the key."""
+
+    name = "send_item"
+    kind = Kind.IRREVERSIBLE
+    audience = Audience.PEOPLE
+    read_by = "the team"
+    human_signal = "{name}"
+    what_to_do = "Nothing."
+    honours_key = True
+    undo = Capability.undo
+    prepare = Capability.prepare
+
+    def do(self, call: Any) -> dict[str, Any]:
+        answer = self._post(call)
+        answer.raise_for_status()
+        return {"id": answer.json()["id"]}
+
+    def probe(self, call: Any) -> dict[str, Any] | None:
+        answer = self._sends("GET", call)
+        if answer.status_code != 200:
+            raise Unreadable("no look-up")
+        found = answer.json()["sends"]
+        return {"id": found[0]["id"]} if found else None
+
+    def render(self, args: Item) -> Payload:
+        to = {"target": args.shelf, "url": "/sends", "account": "", "credential": "token", "recipient": "team"}
+        return Payload(to=to, body=f'{{"say":"{args.value}"}}'.encode(), title=f"Send {args.name}")
+
+    def _post(self, call: Any) -> httpx.Response:
+        assert call.payload is not None
+        return self._sends("POST", call, content=call.payload.body)
+
+    def _sends(self, method: str, call: Any, content: bytes | None = None) -> httpx.Response:
+        at = target(call.args.shelf, "shelf")
+        with open(at["token_file"]) as file:
+            sent = {"Authorization": f"Bearer {file.read()}", "Idempotency-Key": call.key, "Content-Type": "application/json"}
+        params = {"key": call.key} if method == "GET" else None
+        return httpx.request(
+            method, f"{at['base_url']}/sends", headers=sent, content=content, params=params, timeout=call.timeout, trust_env=False
+        )
