@@ -130,10 +130,10 @@ def report_check(request: TokenRequest, number: Number, name: str, report: Repor
 
 
 @router.post("/runs/{number}/compensate", response={202: RunRecord, **problem_responses}, auth=of_scope("on_call"))
-def compensate_run(request: TokenRequest, number: Number, given: Compensation) -> Status[dict[str, Any]]:
+def compensate_run(request: TokenRequest, number: Number, given: Compensation | None = None) -> Status[dict[str, Any]]:
     """Undoes the run, as the button does; never past the pivot or over a drift."""
     run = request.run(number)
-    services.compensate_run(run, actor=f"token:{request.auth.name}", to=given.to)
+    services.compensate_run(run, actor=f"token:{request.auth.name}", to=given.to if given else "")
     run.refresh_from_db()
     return Status(202, record.of_run(run))
 

@@ -11,13 +11,13 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI
-from ninja.errors import AuthenticationError, ValidationError
+from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
 from runs import limits, strict_json
 from runs.api_schemas import Problem
-from runs.exceptions import Invalid, NotAllowed, Refused
+from runs.exceptions import Invalid, NotAllowed, Refused, TooLarge
 from runs.models import Run, Step
 from sagaboard.accounts.models import Token
 
@@ -91,7 +91,7 @@ class StrictParser(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         if len(request.body) > settings.SAGABOARD_MAX_BODY:
-            raise Refused(f"The body has more than {settings.SAGABOARD_MAX_BODY:,} bytes.")
+            raise TooLarge(f"The body has more than {settings.SAGABOARD_MAX_BODY:,} bytes.")
         return strict_json.load(request.body or b"{}")
 
 
@@ -104,6 +104,7 @@ class AgentAPI(NinjaAPI):
         self.add_exception_handler(ValidationError, _invalid)
         self.add_exception_handler(AuthenticationError, _unknown_caller)
         self.add_exception_handler(Http404, _not_found)
+        self.add_exception_handler(HttpError, _unreadable)
 
 
 def problem(status: int, type_: str, detail: str, **extra: Any) -> HttpResponse:
@@ -132,6 +133,13 @@ def _unknown_caller(request: HttpRequest, exc: Any) -> HttpResponse:
     answer = problem(401, "unknown-token", "Send “Authorization: Bearer …” with a token that is neither expired nor revoked.")
     answer["WWW-Authenticate"] = "Bearer"
     return answer
+
+
+def _unreadable(request: HttpRequest, exc: Any) -> HttpResponse:
+    # ninja wraps whatever its parser raised.
+    if isinstance(exc.__cause__, Refused):
+        return _refused(request, exc.__cause__)
+    return problem(exc.status_code, "unreadable", str(exc))
 
 
 def _not_found(request: HttpRequest, exc: Any) -> HttpResponse:

@@ -92,6 +92,11 @@ class NotAllowed(Refused):
     status = 403
 
 
+class TooLarge(Refused):
+    type = "too-large"
+    status = 413
+
+
 class TooMany(Refused):
     type = "too-many"
     status = 429

@@ -9,7 +9,7 @@ step_sending = Signal()
 # `run`, `step`: a queued call left the queue: sent, failed for good, or closed.
 step_sent = Signal()
 step_closed = Signal()
-# `run`, `step`, `how`: an effect people could see is undone, found gone, settled or left standing.
+# `run`, `step`, `how`: an effect people could see is `undone`, found `gone`, `settled`, `left_standing`, or its undo `stuck`.
 effect_ended = Signal()
 # `run`: every check is green and every step done; what waits may now be decided and sent.
 run_released = Signal()

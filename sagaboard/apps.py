@@ -1,4 +1,4 @@
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
 
@@ -8,5 +8,5 @@ class SagaboardConfig(AppConfig):
     def ready(self) -> None:
         from sagaboard import roles
 
-        # The last installed app: by its signal every app's permissions exist.
-        post_migrate.connect(roles.make_after_migrate, sender=self)
+        # The last app that has models (this one has none, so Django never signals it): every app's permissions exist then.
+        post_migrate.connect(roles.make_after_migrate, sender=apps.get_app_config("corrections"))

@@ -45,11 +45,6 @@ def _clean_world():
     yield
 
 
-@pytest.fixture(autouse=True)
-def _proof_as_shipped(settings):
-    settings.LEASE_MARGIN = 1.0
-
-
 def _teardown(self):
     """Empties the tables as their owner: the log refuses it otherwise, also to tests."""
     with psycopg.connect(connection.owner_url, autocommit=True) as owner:

@@ -127,3 +127,11 @@ class SendItem(PutItem):
         return httpx.request(
             method, f"{at['base_url']}/sends", headers=sent, content=content, params=params, timeout=call.timeout, trust_env=False
         )
+
+
+class SendOut(SendItem):
+    """Send something to a client."""
+
+    name = "send_out"
+    audience = Audience.CLIENTS
+    read_by = "the client"

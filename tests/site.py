@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from sagaboard.children import Backoff
 from sagaboard.demo.client import World, start_world
 from sagaboard.demo.targets import targets
 from sagaboard.stack import Stack
@@ -21,6 +22,7 @@ from sagaboard.supervisor import Supervisor
 
 # Short bounds, so that recovery from a kill takes seconds; what is tested does not depend on them.
 BOUNDS = {
+    "WEB_CONCURRENCY": "2",
     "SAGABOARD_SWEEP_EVERY": "0.5",
     "SAGABOARD_CALL_TIMEOUT_AT_MOST": "3",
     "SAGABOARD_PATIENCE_AT_MOST": "2",
@@ -62,7 +64,7 @@ class Site:
         stack = Stack(self.folder / "state", port=_free_port(), workers=self.workers)
         self.output = open(self.folder / "log.txt", "w")  # noqa: SIM115  (closed with the site)
         # The test's database is migrated already.
-        self.supervisor = Supervisor(self.folder / "state", stages=lambda: stack.stages()[2:], stream=self.output, port=stack.port)
+        self.supervisor = Supervisor(self.folder / "state", stages=lambda: stack.stages()[2:], stream=self.output, backoff=Backoff(most=0.5), port=stack.port)
         self.url = stack.url
         self.supervisor.start()
 

@@ -16,7 +16,8 @@ class Target:
 
     name: str
     system: str
-    options: dict[str, Any]
+    # Not shown: it may hold a token.
+    options: dict[str, Any] = dataclasses.field(repr=False)
 
     @property
     def sandbox(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from django.conf import settings
+
 from runs import lifecycle, signals
 from runs.capability import Capability
 from runs.engine.attempt import lease_for, patience_of, timeout_of, worker_name
@@ -14,8 +16,9 @@ from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState, StepState
 from runs.storable import text
 
-# Long enough for the looks before an undo; each undo renews it for its own length.
-WALK = 60.0
+# Seconds for the looks before an undo, which each undo's end renews. Two walks whose looks overlap do no harm: only the
+# one that still holds the lease gets to undo.
+LOOKS = 60.0
 
 
 @dataclasses.dataclass
@@ -35,7 +38,7 @@ def claim(run_id: int) -> Walk | None:
         # First the fence: what runs ends or loses its lease, and rings again when it does.
         if run.steps.filter(state__in=[StepState.RUNNING, StepState.UNKNOWN], lease_until__gt=run.now).exists():
             return None
-        run.save(update_fields=run.take_lease(lease_for(WALK), worker_name()))
+        run.save(update_fields=run.take_lease(_for_looks(), worker_name()))
         return Walk(run.pk, run.attempt, frozenset(run.undo_over))
 
 
@@ -67,7 +70,7 @@ def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
     with locked_run(held.run_id) as run:
         if not _is_ours(run, held) or _paused(run) or _crosses_pivot(run, step):
             return False
-        seconds = lease_for(timeout_of(capability), patience_of(capability.verify_for), timeout_of(capability), WALK)
+        seconds = lease_for(timeout_of(capability), patience_of(capability.verify_for), timeout_of(capability))
         run.save(update_fields=run.renew_lease(seconds))
         fields = ["undo_tries", "undo_started_at", *step.take_lease(seconds, worker_name())]
         step.undo_tries += 1
@@ -85,6 +88,7 @@ def undone(held: Walk, step: Step, *, already: bool) -> bool:
         step.undone_at = step.ended_at = run.now
         step.undo_error = ""
         step.move(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
+        run.save(update_fields=run.renew_lease(_for_looks()))
         run.append("undo.skipped" if already else "undo.verified", step=step, evidence="verify_undone: gone")
         if not already:
             prove(step, f"undone in run {run.number}")
@@ -114,6 +118,9 @@ def _stop(held: Walk, step: Step, state: StepState, event: str, why: str) -> boo
         step.undo_error = text(why)
         step.move(state, "undo_error", *step.drop_lease())
         run.append(event, step=step, why=step.undo_error)
+        if step.seen_by_people and step.done_at:
+            # People see it for longer than anybody planned: their draft is ready before the undo is.
+            signals.effect_ended.send(Step, run=run, step=step, how="stuck")
         lifecycle.stop(run, f"Stopped at step {step.number}, {step.capability}: {step.undo_error}", step=step)
     return False
 
@@ -153,6 +160,10 @@ def leave(run: Run, step: Step, *, actor: str, why: str) -> None:
     run.append("step.settled", step=step, actor=actor, how="left_standing", why=why)
     if step.seen_by_people and step.done_at:
         signals.effect_ended.send(Step, run=run, step=step, how="left_standing")
+
+
+def _for_looks() -> float:
+    return lease_for(min(LOOKS, 2 * (settings.CALL_TIMEOUT_AT_MOST + settings.PATIENCE_AT_MOST)))
 
 
 def _is_ours(run: Run, held: Walk) -> bool:

@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="The capability.")
-        parser.add_argument("--args", default="{}", help='Its arguments, as JSON: {"repo": "repo-sandbox", …}.')
+        parser.add_argument("--args", dest="arguments", default="{}", help='Its arguments, as JSON: {"repo": "repo-sandbox", …}.')
         parser.add_argument("--by", required=True, help="Who answers for the drill: a username.")
         parser.add_argument("--team", help="Whose run it is; by default the person's first team.")
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         if team is None:
             raise CommandError("No such team; name one with --team.")
         try:
-            found = drill(options["name"], json.loads(options["args"]), by=person, team=team)
+            found = drill(options["name"], json.loads(options["arguments"]), by=person, team=team)
         except ValueError as exc:
             raise CommandError(f"--args is not JSON: {exc}") from None
         except Refused as exc:
