@@ -210,7 +210,7 @@ def _release(stage: Stage, run: int) -> None:
     for item in Item.objects.filter(step__run=run).awaiting().in_order():
         stage.say(f"  Priya approves “{item}”")
         page = item.get_absolute_url()
-        reviewer.press(f"{page}?confirm=1", f"{page}approve/")
+        reviewer.press(f"{page}?confirm=approve", f"{page}approve/")
     stage.wait_for(run, "succeeded")
 
 
