@@ -6,7 +6,7 @@ from sagaboard.web import Count, counts
 
 
 def drafts_of(user: User) -> Count:
-    return Count(Correction.objects.visible_to(user).open().count(), "hot", "not told yet")
+    return Count(Correction.objects.sendable_by(user).editable().count(), "hot", "for you to send")
 
 
 counts["corrections"] = drafts_of

@@ -13,9 +13,10 @@ from runs import registry
 from runs.capability import Call, Capability, Message
 from runs.engine.attempt import bounded, call_for, lease_for, patience_of, reason_of, timeout_of, worker_name
 from runs.engine.claim import is_frozen
-from runs.exceptions import NoEffect, TryLater
+from runs.exceptions import NoEffect, TryLater, Unreadable
+from runs.failpoints import reach
 from runs.locking import locked_run
-from runs.models import Run
+from runs.models import Run, Step
 from runs.paging import page
 from runs.storable import storable, text
 
@@ -36,7 +37,7 @@ class Delivery:
 
     def begin(self, method: Any) -> Any:
         if time.monotonic() + self.call.timeout > self.ends:
-            raise NoEffect("too late to begin: the lease is nearly over")
+            raise TryLater("too late to begin: the lease is nearly over", 1.0)
         return bounded(lambda call: method(call, self.message), self.call)
 
 
@@ -45,26 +46,47 @@ def deliver(run_id: int, correction_id: int) -> None:
     held = _claim(run_id, correction_id)
     if held is None:
         return
-    if held.looks_first:
-        try:
-            found = held.begin(held.capability.probe_correction) if held.capability.has("probe_correction") else None
-        except Exception as exc:  # no answer: nothing is posted on a guess
-            _failed(held, exc, again=True)
-            return
-        if found is not None:
-            _delivered(held, found)
-            return
-        if not held.capability.has("probe_correction"):
-            _failed(held, NoEffect("an earlier attempt may have posted it, and nothing can look"), again=False)
-            return
+    reach("correct.claimed")
+    if held.looks_first and not _is_missing(held):
+        return
+    reach("correct.before")
     try:
         where = held.begin(held.capability.correct)
+        reach("correct.after")
     except NoEffect as exc:
-        _failed(held, exc, again=isinstance(exc, TryLater))
+        _failed(held, exc, again=isinstance(exc, TryLater), in_doubt=False)
     except Exception as exc:  # it may be there: the next attempt looks first
-        _failed(held, exc, again=True)
+        _failed(held, exc, again=True, in_doubt=True)
     else:
         _delivered(held, where)
+        reach("correct.committed")
+
+
+def _is_missing(held: Delivery) -> bool:
+    """Whether what an earlier attempt may have posted is certainly not there; writes down everything else."""
+    if not held.capability.has("probe_correction"):
+        _failed(held, Unreadable("an earlier attempt may have posted it, and nothing can look"), again=False, in_doubt=True)
+        return False
+    try:
+        found = held.begin(held.capability.probe_correction)
+    except Exception as exc:  # no answer: nothing is posted on a guess
+        _failed(held, exc, again=True, in_doubt=True)
+        return False
+    if found is not None:
+        _delivered(held, found)
+    return found is None
+
+
+def can_look(correction: Correction) -> bool:
+    """Whether a posted correction can be found again."""
+    capability = _capability(correction)[1]
+    return capability is not None and capability.has("probe_correction")
+
+
+def _capability(correction: Correction) -> tuple[Step | None, Capability[Any] | None]:
+    """The first signal's step, whose capability posts it."""
+    step = correction.steps.order_by("number").first()
+    return step, registry.find(step.capability) if step is not None else None
 
 
 def _claim(run_id: int, correction_id: int) -> Delivery | None:
@@ -74,17 +96,19 @@ def _claim(run_id: int, correction_id: int) -> Delivery | None:
             return None
         if correction.due_at is not None and correction.due_at > run.now:
             return None
-        step = correction.steps.order_by("number").first()
-        capability = registry.find(step.capability) if step is not None else None
+        step, capability = _capability(correction)
         if step is None or capability is None or not capability.has("correct"):
             _not_delivered(run, correction, "nothing knows how to post here; copy the text and post it by hand")
             return None
-        call = call_for(capability, step)
-        seconds = lease_for(timeout_of(capability), timeout_of(capability))
-        looks_first = correction.attempt > 0
-        correction.save(update_fields=correction.take_lease(seconds, worker_name()))
-        message = Message(correction.text, correction.key, f"Correction, run {run.number}", correction.address)
-        return Delivery(run.pk, correction.pk, correction.attempt, capability, call, message, time.monotonic() + seconds, looks_first)
+        return _start(run, correction, call_for(capability, step), capability)
+
+
+def _start(run: Run, correction: Correction, call: Call[Any], capability: Capability[Any]) -> Delivery:
+    seconds = lease_for(timeout_of(capability), timeout_of(capability))
+    looks_first, correction.in_doubt = correction.in_doubt, True
+    correction.save(update_fields=["in_doubt", *correction.take_lease(seconds, worker_name())])
+    message = Message(correction.text, correction.key, f"Correction, run {run.number}", correction.address)
+    return Delivery(run.pk, correction.pk, correction.attempt, capability, call, message, time.monotonic() + seconds, looks_first)
 
 
 def _delivered(held: Delivery, where: dict[str, Any]) -> None:
@@ -92,21 +116,28 @@ def _delivered(held: Delivery, where: dict[str, Any]) -> None:
         correction = _ours(held)
         if correction is None:
             return
-        correction.delivered, correction.sent_at, correction.error, correction.due_at = storable(where), run.now, "", None
-        correction.move(CorrectionState.SENT, "delivered", "sent_at", "error", "due_at", *correction.drop_lease())
-        run.append("correction.sent", actor=f"person:{correction.sent_by}", correction=correction.pk, where=correction.delivered, text=correction.text)
+        correction.delivered, correction.sent_at = storable(where), run.now
+        correction.error, correction.due_at, correction.in_doubt = "", None, False
+        correction.move(CorrectionState.SENT, "delivered", "sent_at", "error", "due_at", "in_doubt", *correction.drop_lease())
+        run.append(
+            "correction.sent",
+            actor=f"person:{correction.sent_by}",
+            correction=correction.pk,
+            where=correction.delivered,
+            text=correction.text,
+        )
 
 
-def _failed(held: Delivery, exc: Exception, *, again: bool) -> None:
+def _failed(held: Delivery, exc: Exception, *, again: bool, in_doubt: bool) -> None:
     with locked_run(held.run_id) as run:
         correction = _ours(held)
         if correction is None:
             return
-        why = text(reason_of(exc))
+        why, correction.in_doubt = text(reason_of(exc)), in_doubt
         if again and correction.attempt < held.capability.retry.attempts + 2:
             wait = exc.after if isinstance(exc, TryLater) else patience_of(held.capability.retry.backoff * 2**correction.attempt)
             correction.error, correction.due_at = why, run.now + dt.timedelta(seconds=wait)
-            correction.save(update_fields=["error", "due_at", *correction.drop_lease()])
+            correction.save(update_fields=["error", "due_at", "in_doubt", *correction.drop_lease()])
             run.append("correction.failed", correction=correction.pk, why=why, again_in=wait)
         else:
             _not_delivered(run, correction, why)
@@ -114,12 +145,10 @@ def _failed(held: Delivery, exc: Exception, *, again: bool) -> None:
 
 def _not_delivered(run: Run, correction: Correction, why: str) -> None:
     correction.error, correction.due_at = why, None
-    correction.move(CorrectionState.NOT_DELIVERED, "error", "due_at", *correction.drop_lease())
+    correction.move(CorrectionState.NOT_DELIVERED, "error", "due_at", "in_doubt", *correction.drop_lease())
     run.append("correction.failed", correction=correction.pk, why=why)
     page(run, "a correction was not delivered", why, people=[run.owner])
 
 
 def _ours(held: Delivery) -> Correction | None:
     return Correction.objects.filter(pk=held.correction_id, attempt=held.number, state=CorrectionState.SENDING).first()
-
-

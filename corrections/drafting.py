@@ -3,60 +3,149 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+import logging
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from corrections.models import Audience, Correction
-from corrections.states import CorrectionState
+from corrections.states import EDITABLE, CorrectionState
 from runs import keys, registry
 from runs.capability import Call, Capability, Place
 from runs.engine.attempt import call_for
 from runs.models import Run, Step
-from sagaboard.accounts.models import User
 
-HEADLINE = "[Automated correction - run {run}]"
-# A message people can do nothing with makes them ask.
-NOT_ACTIONABLE = ("please ignore", "ignore this", "disregard")
+log = logging.getLogger(__name__)
+
+BACK_UNKNOWN = "unknown, the owner will update"
+BACK_AFTER_CI = "after CI passes on the retry"
+
+
+# An effect that is not there any more, as far as the log or a named person says; any other ending leaves people seeing it.
+REVERTED = frozenset({"undone", "gone", "settled"})
 
 
 def draft(run: Run, step: Step, how: str) -> Correction | None:
-    """The draft for an effect that people could see and that is gone, or stays; merged with others for the same place."""
-    capability = registry.find(step.capability)
-    call = call_for(capability, step) if capability is not None else None
-    place = _place(capability, call, step)
-    already = Correction.objects.filter(run=run, steps=step).exclude(state=CorrectionState.DISMISSED)
-    if already.exists():
-        return None
-    signal = _signal(capability, call, step, how)
-    found = Correction.objects.filter(run=run, place_key=place.key, state__in=[CorrectionState.DRAFT, CorrectionState.HELD_BACK]).first()
+    """The draft for an effect that people could see and that is gone, or stays; merged with others for the same place.
+
+    A draft there is already takes up the new fact. What went out is never reworded: if it says what is no longer so, a
+    second one is drafted.
+    """
+    source = Source(step)
+    signal = source.signal(how)
+    before = Correction.objects.filter(run=run, steps=step).exclude(state=CorrectionState.DISMISSED)
+    found = before.filter(state__in=EDITABLE).first()
     if found is not None:
-        _merge(found, signal, _what_to_do(capability, call))
+        return _take_up(run, found, step, signal)
+    if any(says_the_same(one, step.number, how) for one in before):
+        return None
+    found = Correction.objects.filter(
+        run=run, place_key=source.place.key, state__in=[CorrectionState.DRAFT, CorrectionState.HELD_BACK]
+    ).first()
+    if found is None:
+        found = _new(run, step, source, signal)
     else:
-        found = _new(run, step, place, capability, call, signal)
+        _merge(found, signal, source.what_to_do)
     found.steps.add(step)
-    run.append("correction.drafted", step=step, place=place.label, recipient=found.recipient or None, signal=signal)
+    run.append("correction.drafted", step=step, place=found.place_label, recipient=found.recipient or None, signal=signal)
     return found
 
 
-def _new(run: Run, step: Step, place: Place, capability: Capability[Any] | None, call: Call[Any] | None, signal: dict[str, Any]) -> Correction:
-    name = capability.audience_name(call.args) if capability is not None and call is not None else ""
-    audience = Audience.objects.select_related("owner").filter(name=name).first()
+def says_the_same(correction: Correction, step: int, how: str) -> bool:
+    """Whether it tells of this step's signal, and that it is gone or still there just as `how` says."""
+    return any(one["step"] == step and (one["how"] in REVERTED) == (how in REVERTED) for one in correction.signals)
+
+
+def _take_up(run: Run, correction: Correction, step: Step, signal: dict[str, Any]) -> Correction | None:
+    """A changed fact. Words that a person put into the draft stay; what the log had filled in follows the log."""
+    if signal in correction.signals:
+        return None
+    as_drafted = _reverted_to(correction.signals)
+    correction.signals = [signal if one["step"] == step.number else one for one in correction.signals]
+    if correction.reverted_to == as_drafted:
+        correction.reverted_to = _reverted_to(correction.signals)
+    correction.revision += 1
+    correction.save()
+    run.append("correction.drafted", step=step, place=correction.place_label, signal=signal, again=True)
+    return correction
+
+
+def _reverted_to(signals: list[dict[str, Any]]) -> str:
+    return "; ".join(dict.fromkeys(one["reverted_to"] for one in signals if one["reverted_to"]))
+
+
+class Source:
+    """What a step's capability knows about its signal. One whose code is gone, or breaks, is told of in plain words.
+
+    Drafting happens inside the record of an undo: nothing a capability gets wrong about its words may undo that record.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.capability: Capability[Any] | None = registry.find(step.capability)
+        self.call: Call[Any] | None = None
+        self.place = Place(key=f"step:{step.pk}", label=f"whoever read {step.capability}", kind="by hand")
+        self.audience = ""
+        if self.capability is not None:
+            self._ask(self.capability)
+
+    def _ask(self, capability: Capability[Any]) -> None:
+        try:
+            self.call = call_for(capability, self.step)
+            self.audience = capability.audience_name(self.call.args)
+            if capability.has("place"):
+                self.place = capability.place(self.call)
+        except Exception:
+            log.exception("%s can't say where its signal landed; its correction is delivered by hand.", self.step)
+
+    def signal(self, how: str) -> dict[str, Any]:
+        """The facts, as a correction keeps them."""
+        step = self.step
+        return {
+            "step": step.number,
+            "signal": self.filled("human_signal") or f"what {step.capability} did",
+            "from": step.done_at.isoformat() if step.done_at else None,
+            "to": step.undone_at.isoformat() if step.undone_at else None,
+            "reverted_to": self._reverted_to(how),
+            "how": how,
+        }
+
+    @property
+    def what_to_do(self) -> str:
+        return self.filled("what_to_do")
+
+    def filled(self, name: str) -> str:
+        """One of the capability's templates, over arguments, `prepared` and effect."""
+        template = getattr(self.capability, name, "")
+        if self.capability is None or not template:
+            return ""
+        values = {} if self.call is None else {**self.call.prepared, **self.call.effect, **self.call.args.model_dump()}
+        return self.capability.fill(template, values)
+
+    def _reverted_to(self, how: str) -> str:
+        """Only a verified undo is said to be one."""
+        if how in ("undone", "gone"):
+            before = f", as before {self.step.done_at:%H:%M} UTC" if self.step.done_at else ""
+            return f"{self.filled('reverted_to') or 'how it was'}{before}"
+        return f"how it was, says {self.step.settled_by.partition(':')[2]}" if how == "settled" else ""
+
+
+def _new(run: Run, step: Step, source: Source, signal: dict[str, Any]) -> Correction:
+    owned = owner_of(source.audience)
     return Correction.objects.create(
         run=run,
-        place_key=place.key,
-        place_kind=place.kind,
-        place_label=place.label,
-        audience=name or step.read_by,
-        recipient=str(audience.owner) if audience else "",
-        address=audience.address if audience else {},
+        place_key=source.place.key,
+        place_kind=source.place.kind,
+        place_label=source.place.label,
+        audience=source.audience or step.read_by,
+        recipient=str(owned.owner) if owned else "",
+        address=owned.address if owned else {},
         signals=[signal],
         seen=signal["signal"],
         reverted_to=signal["reverted_to"],
-        what_to_do=_what_to_do(capability, call),
-        back_when="after CI passes on the retry" if run.retries.exists() else "unknown, the owner will update",
+        what_to_do=source.what_to_do,
+        back_when=BACK_AFTER_CI if run.retries.exists() else BACK_UNKNOWN,
         questions_to=run.owner,
-        key=keys.digest(["correction", run.pk, place.key, step.key, Correction.objects.filter(run=run).count()]),
+        key=keys.digest(["correction", run.pk, source.place.key, step.call_key, Correction.objects.filter(run=run).count()]),
         drafted_at=run.now,
     )
 
@@ -64,109 +153,38 @@ def _new(run: Run, step: Step, place: Place, capability: Capability[Any] | None,
 def _merge(correction: Correction, signal: dict[str, Any], what_to_do: str) -> None:
     correction.signals = [*correction.signals, signal]
     correction.seen = "; ".join([correction.seen, signal["signal"]])
-    correction.reverted_to = "; ".join(part for part in [correction.reverted_to, signal["reverted_to"]] if part)
+    parts = [*correction.reverted_to.split("; "), signal["reverted_to"]]
+    correction.reverted_to = "; ".join(dict.fromkeys(part for part in parts if part))
     if what_to_do not in correction.what_to_do:
         correction.what_to_do = " ".join([correction.what_to_do, what_to_do]).strip()
     correction.revision += 1
     correction.save()
 
 
-def _place(capability: Capability[Any] | None, call: Call[Any] | None, step: Step) -> Place:
-    if capability is not None and call is not None and capability.has("place"):
-        return capability.place(call)
-    return Place(key=f"step:{step.pk}", label=f"whoever read {step.capability}", kind="by hand")
-
-
-def _signal(capability: Capability[Any] | None, call: Call[Any] | None, step: Step, how: str) -> dict[str, Any]:
-    values = _values(call)
-    told = capability.fill(capability.human_signal, values) if capability and capability.human_signal else f"what {step.capability} did"
-    return {
-        "step": step.number,
-        "signal": told,
-        "from": step.done_at.isoformat() if step.done_at else None,
-        "to": step.undone_at.isoformat() if step.undone_at else None,
-        "reverted_to": _reverted_to(capability, values, step, how),
-        "how": how,
-    }
-
-
-def _reverted_to(capability: Capability[Any] | None, values: dict[str, Any], step: Step, how: str) -> str:
-    """Only a verified undo is said to be one."""
-    before = step.done_at and f", as before {step.done_at:%H:%M} UTC"
-    if how in ("undone", "gone"):
-        said = capability.fill(capability.reverted_to, values) if capability and capability.reverted_to else "how it was"
-        return f"{said}{before or ''}"
-    if how == "settled":
-        return f"how it was, says {step.settled_by.partition(':')[2]}"
-    return ""
-
-
-def _what_to_do(capability: Capability[Any] | None, call: Call[Any] | None) -> str:
-    return capability.fill(capability.what_to_do, _values(call)) if capability and capability.what_to_do else ""
-
-
-def _values(call: Call[Any] | None) -> dict[str, Any]:
-    return {} if call is None else {**call.prepared, **call.effect, **call.args.model_dump()}
-
-
-def render_text(correction: Correction) -> str:
-    """The message as it will be posted; the preview shows this very text."""
-    status = f"this was premature. It has been reverted to {correction.reverted_to}."
-    if not correction.reverted_to:
-        status = "this was premature, and it is still as you saw it."
-    lines = [
-        HEADLINE.format(run=correction.run_id),
-        f"What you may have seen: {correction.seen}, at {seen_when(correction)}.",
-        f"Status: {status}",
-        f"What you need to do: {_sentence(correction.what_to_do)}",
-        f"When it will come back: {_sentence(correction.back_when)}",
-        f"Questions: {correction.questions_to}, not this bot.",
-    ]
-    return "\n".join(lines)
+def owner_of(audience: str) -> Audience | None:
+    """Who owns a cohort, channel or client now."""
+    return Audience.objects.select_related("owner").filter(name=audience).first() if audience else None
 
 
 def seen_when(correction: Correction) -> str:
     """From when to when it could be seen, in UTC and, where they differ, in the reader's own zone."""
-    starts = [dt.datetime.fromisoformat(signal["from"]) for signal in correction.signals if signal["from"]]
-    ends = [dt.datetime.fromisoformat(signal["to"]) for signal in correction.signals if signal["to"]]
-    if not starts:
-        return "an unknown time"
-    span = (min(starts), max(ends) if len(ends) == len(correction.signals) else None)
-    said = f"{_span(span, ZoneInfo('UTC'))} UTC"
-    reader = User.objects.filter(audiences__name=correction.audience).first()
-    if reader is not None and reader.time_zone != "UTC":
-        zone = ZoneInfo(reader.time_zone)
-        said += f" ({_span(span, zone)} in {reader.time_zone.rpartition('/')[2].replace('_', ' ')})"
-    return said
+    since, said = correction.shown_since, seen_when_utc(correction)
+    owned = owner_of(correction.audience)
+    if since is None or owned is None or owned.owner.time_zone == "UTC":
+        return said
+    zone = owned.owner.time_zone
+    return f"{said} ({_span(since, correction.shown_until, ZoneInfo(zone))} in {zone.rpartition('/')[2].replace('_', ' ')})"
 
 
-def _span(span: tuple[dt.datetime, dt.datetime | None], zone: ZoneInfo) -> str:
-    start, end = span
+def seen_when_utc(correction: Correction) -> str:
+    since = correction.shown_since
+    return f"{_span(since, correction.shown_until, ZoneInfo('UTC'))} UTC" if since else "an unknown time"
+
+
+def _span(start: dt.datetime, end: dt.datetime | None, zone: ZoneInfo) -> str:
     first = f"{start.astimezone(zone):%H:%M}"
     if end is None:
         return f"{first} and still"
     last = f"{end.astimezone(zone):%H:%M}"
     # Short exposures read "02:53:41 to 02:53:59" rather than "02:53 to 02:53".
     return f"{start.astimezone(zone):%H:%M:%S} to {end.astimezone(zone):%H:%M:%S}" if first == last else f"{first} to {last}"
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text if not text or text[-1] in ".!?" else f"{text}."
-
-
-def problems(correction: Correction) -> Sequence[str]:
-    """What stands against sending it, a sentence each; none means that it can go."""
-    found = []
-    todo = correction.what_to_do.strip().lower()
-    if not todo:
-        found.append("Say what they need to do, even if that is nothing.")
-    if any(phrase in todo for phrase in NOT_ACTIONABLE):
-        found.append("“Please ignore” can't be acted on: people don't know what to leave undone. Say what to do, or “Nothing”.")
-    if not correction.seen.strip():
-        found.append("Say what they may have seen.")
-    if any("{" in text and "}" in text for text in (correction.seen, correction.reverted_to, correction.what_to_do)):
-        found.append("A slot in braces is not filled; the log did not know it. Write it out.")
-    if not correction.questions_to.is_active:
-        found.append("Questions must go to a person who can sign in.")
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Self
 
 from django.conf import settings
@@ -28,10 +29,39 @@ class Audience(models.Model):
 
 class CorrectionQuerySet(models.QuerySet["Correction"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
-        return self.filter(run__in=Run.objects.visible_to(user).values("pk"))
+        """Corrections of runs this person can see, and those for an audience that is theirs."""
+        if not user.is_authenticated:
+            return self.none()
+        runs = Run.objects.visible_to(user).values("pk")
+        return self.filter(Q(run__in=runs) | Q(audience__in=user.audiences.values("name")))
+
+    def sendable_by(self, user: User) -> Self:
+        """What this person may edit, send and dismiss: of their runs, for their audiences, or by right in their teams."""
+        theirs = Q(run__owner=user) | Q(audience__in=user.audiences.values("name"))
+        if user.has_perm("corrections.send_correction"):
+            theirs |= Q(run__team__in=user.teams.all())
+        return self.filter(theirs) if user.is_active else self.none()
+
+    def editable(self) -> Self:
+        return self.filter(state__in=EDITABLE)
+
+    def unsent(self) -> Self:
+        """Drafts no attempt was made to post: there is one for a place of a run."""
+        return self.filter(state__in=[CorrectionState.DRAFT, CorrectionState.HELD_BACK])
+
+    def gone_out(self) -> Self:
+        """Posted, or being posted."""
+        return self.filter(state__in=[CorrectionState.SENT, CorrectionState.SENDING])
 
     def open(self) -> Self:
         return self.filter(state__in=OPEN)
+
+    def closed(self) -> Self:
+        return self.exclude(state__in=OPEN)
+
+    def with_everything(self) -> Self:
+        """With all that a page shows of them."""
+        return self.select_related("run__team", "run__owner", "questions_to").prefetch_related("steps")
 
 
 class Correction(Leased):
@@ -70,6 +100,8 @@ class Correction(Leased):
     text = models.TextField(blank=True)
     delivered = models.JSONField(null=True, blank=True)
     error = models.TextField(blank=True)
+    # An attempt began whose end is not known: it may be there.
+    in_doubt = models.BooleanField(default=False)
     due_at = models.DateTimeField(null=True, blank=True)
     dismissed_by = models.CharField(max_length=200, blank=True)
     dismissed_why = models.TextField(blank=True)
@@ -82,9 +114,12 @@ class Correction(Leased):
         constraints = [
             models.CheckConstraint(condition=Q(state__in=CorrectionState.values), name="correction_state_is_known"),
             models.CheckConstraint(
-                condition=~Q(state="sent") | (Q(sent_at__isnull=False, delivered__isnull=False) & ~Q(text="")), name="correction_sent_is_delivered"
+                condition=~Q(state="sent") | (Q(sent_at__isnull=False, delivered__isnull=False) & ~Q(text="")),
+                name="correction_sent_is_delivered",
             ),
-            models.CheckConstraint(condition=~Q(state="dismissed") | (~Q(dismissed_by="") & ~Q(dismissed_why="")), name="correction_dismissed_by_name"),
+            models.CheckConstraint(
+                condition=~Q(state="dismissed") | (~Q(dismissed_by="") & ~Q(dismissed_why="")), name="correction_dismissed_by_name"
+            ),
             models.UniqueConstraint(
                 fields=["run", "place_key"],
                 condition=Q(state__in=["draft", "held_back"]),
@@ -102,6 +137,22 @@ class Correction(Leased):
     @property
     def is_editable(self) -> bool:
         return self.state in EDITABLE
+
+    @property
+    def shown_since(self) -> dt.datetime | None:
+        """From when the first of its signals could be seen."""
+        return min((dt.datetime.fromisoformat(one["from"]) for one in self.signals if one["from"]), default=None)
+
+    @property
+    def shown_until(self) -> dt.datetime | None:
+        """When the last of them was gone; None while one can still be seen."""
+        ends = [dt.datetime.fromisoformat(one["to"]) for one in self.signals if one["to"]]
+        return max(ends) if ends and len(ends) == len(self.signals) else None
+
+    @property
+    def shown_for(self) -> dt.timedelta | None:
+        since, until = self.shown_since, self.shown_until
+        return until - since if since and until else None
 
     def move(self, to: CorrectionState, *fields: str) -> None:
         """Changes the state, by the table of allowed moves, and saves `fields` with it."""

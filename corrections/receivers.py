@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.dispatch import receiver
 from django.db.models import Q
+from django.dispatch import receiver
 
 from corrections import drafting
 from corrections.models import Audience, Correction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corrections import drafting
+from corrections import delivery, drafting, wording
 from corrections.exceptions import NotSendable, StaleEdit
 from corrections.models import Correction
 from corrections.states import EDITABLE, CorrectionState
@@ -17,11 +17,7 @@ WORDS = ("seen", "reverted_to", "what_to_do", "back_when")
 
 def may_send(user: User, correction: Correction) -> bool:
     """The run's owner, the owner of the audience, and whoever has the right in the run's team."""
-    run = correction.run
-    if not user.is_active:
-        return False
-    owns = user.pk == run.owner_id or user.audiences.filter(name=correction.audience).exists()
-    return owns or (user.has_perm("corrections.send_correction") and run.team.members.filter(pk=user.pk).exists())
+    return Correction.objects.sendable_by(user).filter(pk=correction.pk).exists()
 
 
 def edit(correction: Correction, *, by: User, revision: int, questions_to: User | None = None, **words: str) -> Correction:
@@ -33,10 +29,11 @@ def edit(correction: Correction, *, by: User, revision: int, questions_to: User 
         before = {name: getattr(current, name) for name in WORDS}
         for name in WORDS:
             setattr(current, name, words.get(name, before[name]).strip())
-        if questions_to is not None:
-            current.questions_to = questions_to
         changed = {name: {"was": before[name], "is": getattr(current, name)} for name in WORDS if getattr(current, name) != before[name]}
-        if changed or questions_to is not None:
+        if questions_to is not None and questions_to.pk != current.questions_to_id:
+            changed["questions_to"] = {"was": str(current.questions_to), "is": str(questions_to)}
+            current.questions_to = questions_to
+        if changed:
             _save_edit(run, current, by, changed)
         return current
 
@@ -54,21 +51,23 @@ def send(correction: Correction, *, by: User, revision: int) -> Correction:
         current = _current(correction, by)
         if current.revision != revision:
             raise StaleEdit(current.edited_by)
-        against = drafting.problems(current)
-        if against:
+        if against := wording.problems(current):
             raise NotSendable(" ".join(["Nothing was sent.", *against]))
-        if current.state == CorrectionState.DRAFT and _same_signal_sent(current):
-            raise NotSendable("Nothing was sent: one was sent for this signal already.")
-        current.text, current.sent_by, current.error, current.due_at = drafting.render_text(current), str(by), "", run.now
-        current.move(CorrectionState.SENDING, "text", "sent_by", "error", "due_at")
+        _address(current)
+        current.text, current.sent_by, current.error, current.due_at = wording.render_text(current), str(by), "", run.now
+        current.move(CorrectionState.SENDING, "text", "sent_by", "error", "due_at", "recipient", "address", "in_doubt")
         run.append("correction.edited", actor=f"person:{by}", correction=current.pk, sending=True, text=current.text)
         bell.ring("corrections.tasks.deliver_correction", run.pk, current.pk)
         return current
 
 
-def _same_signal_sent(correction: Correction) -> bool:
-    sent = Correction.objects.filter(steps__in=correction.steps.all(), state=CorrectionState.SENT)
-    return sent.exclude(pk=correction.pk).exists()
+def _address(correction: Correction) -> None:
+    """To whoever owns the audience now. Where an earlier attempt can't be looked for, this person has decided that it goes."""
+    owned = drafting.owner_of(correction.audience)
+    if owned is not None:
+        correction.recipient, correction.address = str(owned.owner), owned.address
+    if not delivery.can_look(correction):
+        correction.in_doubt = False
 
 
 def hold_back(correction: Correction, *, by: User) -> None:

@@ -13,8 +13,11 @@ from guardian.shortcuts import get_objects_for_user
 from outbox.states import ItemState, Verdict
 from runs.capability import Payload
 from runs.models import CapabilityRecord, Run, Step
-from runs.states import Audience
+from runs.states import GOING_FORWARD, Audience, RunState, StepState
 from sagaboard.accounts.models import User
+
+# A worker has it, or had it: what became of it is for the engine to find out.
+MAY_BE_GOING_OUT = (StepState.RUNNING, StepState.UNKNOWN)
 
 
 class Policy(models.Model):
@@ -44,18 +47,35 @@ class Policy(models.Model):
 
 class ItemQuerySet(models.QuerySet["Item"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
-        """Items of runs this person can see, and of capabilities this person may decide."""
+        """Items of runs this person can see, of capabilities this person may decide, and those whose policy names them."""
         if not user.is_authenticated:
             return self.none()
         decidable = get_objects_for_user(user, "runs.decide_capability", CapabilityRecord, accept_global_perms=False)
+        naming = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all()))
         runs = Run.objects.visible_to(user).values("pk")
-        return self.filter(Q(step__run__in=runs) | Q(step__capability__in=decidable.values("name")))
+        return self.filter(Q(step__run__in=runs) | Q(step__capability__in=decidable.values("name")) | Q(policy__in=naming.values("pk")))
 
     def open(self) -> Self:
-        return self.filter(state__in=[ItemState.HELD, ItemState.AWAITING, ItemState.APPROVED, ItemState.EXPIRED])
+        return self.filter(closed_at=None)
 
     def awaiting(self) -> Self:
         return self.filter(state=ItemState.AWAITING)
+
+    def approved(self) -> Self:
+        return self.filter(state=ItemState.APPROVED)
+
+    def decided(self) -> Self:
+        return self.filter(closed_at__isnull=False)
+
+    def of_ended_runs(self) -> Self:
+        """Still open, although their run goes nowhere any more."""
+        return self.open().exclude(step__run__state__in=[*GOING_FORWARD, RunState.STUCK]).exclude(step__state__in=MAY_BE_GOING_OUT)
+
+    def with_everything(self) -> Self:
+        """With all that a page shows of them."""
+        return self.select_related("policy", "step__run__team", "step__run__owner", "step__run__token").prefetch_related(
+            "versions", "decisions"
+        )
 
     def in_order(self) -> Self:
         return self.order_by("step__number")
@@ -82,7 +102,11 @@ class Item(models.Model):
             models.CheckConstraint(condition=Q(state__in=ItemState.values), name="item_state_is_known"),
             models.CheckConstraint(condition=~Q(state="awaiting") | Q(expires_at__isnull=False), name="item_awaiting_expires"),
         ]
-        indexes = [models.Index(fields=["state", "awaiting_since"], name="item_waiting", condition=Q(state__in=["held", "awaiting", "approved", "expired"]))]
+        indexes = [
+            models.Index(
+                fields=["state", "awaiting_since"], name="item_waiting", condition=Q(state__in=["held", "awaiting", "approved", "expired"])
+            )
+        ]
 
     def __str__(self) -> str:
         return self.current.title or f"{self.step.capability}, run {self.step.run_id}"
@@ -101,6 +125,10 @@ class Item(models.Model):
     @property
     def quorum(self) -> int:
         return self.policy.quorum if self.policy else 1
+
+    def standing(self) -> list[Decision]:
+        """The decisions that count for what is decided on now."""
+        return [one for one in self.decisions.all() if one.voided_at is None and one.digest == self.digest]
 
 
 class Version(models.Model):
@@ -141,11 +169,13 @@ class Decision(models.Model):
     fate = models.CharField(max_length=12, blank=True)
     policy_version = models.CharField(max_length=40, blank=True)
     at = models.DateTimeField()
+    # When it stopped counting: the item lapsed or changed, and is decided anew.
+    voided_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["at", "id"]
         constraints = [
-            models.UniqueConstraint(fields=["item", "by", "digest"], name="decision_one_per_person"),
+            models.UniqueConstraint(fields=["item", "by", "digest"], condition=Q(voided_at=None), name="decision_one_per_person"),
             models.UniqueConstraint(fields=["item"], condition=Q(verdict="reject"), name="decision_one_rejection"),
             models.CheckConstraint(condition=~Q(verdict="reject") | ~Q(reason=""), name="decision_rejection_has_reason"),
         ]

@@ -7,7 +7,7 @@ from typing import Any
 from django.dispatch import receiver
 
 from outbox import release, services
-from outbox.models import Item
+from outbox.models import Item, ItemQuerySet
 from outbox.states import ItemState
 from runs import signals
 from runs.capability import Payload
@@ -15,6 +15,9 @@ from runs.clock import Clock
 from runs.locking import locked_run
 from runs.models import Run, Step
 from runs.sections import sections
+from runs.states import RunState
+
+AT_ONCE = 200
 
 
 @receiver(signals.step_queued)
@@ -42,14 +45,30 @@ def open_items(sender: Any, run: Run, **kwargs: Any) -> None:
     release.open_for_decision(run)
 
 
+@receiver(signals.run_failed)
+def leave_nothing_behind(sender: Any, run: Run, **kwargs: Any) -> None:
+    release.withdraw_rest(run)
+
+
 @receiver(signals.sweeping)
 def expire_items(sender: Any, **kwargs: Any) -> None:
-    """What nobody answered in time; each in a transaction of its own run."""
-    for pk, run_id in Item.objects.awaiting().filter(expires_at__lte=Clock()).values_list("pk", "step__run_id")[:200]:
+    """What nobody answered in time, approvals that ran out, and what dead runs left; each in a transaction of its own run."""
+    overdue = Item.objects.filter(expires_at__lte=Clock())
+    for pk, run_id in overdue.awaiting().values_list("pk", "step__run_id")[:AT_ONCE]:
         with locked_run(run_id) as run:
             item = Item.objects.select_related("step", "policy").get(pk=pk)
             if item.state == ItemState.AWAITING and item.expires_at and item.expires_at <= run.now:
-                services.expire(run, item)
+                release.expire(run, item)
+    for run_id in _runs(overdue.approved().filter(step__run__state=RunState.RELEASING, step__tries=0)):
+        with locked_run(run_id) as run:
+            release.expire_lapsed(run)
+    for run_id in _runs(Item.objects.all().of_ended_runs()):
+        with locked_run(run_id) as run:
+            release.withdraw_rest(run)
+
+
+def _runs(items: ItemQuerySet) -> set[int]:
+    return set(items.values_list("step__run", flat=True)[:AT_ONCE])
 
 
 def _item(item: Item) -> dict[str, Any]:

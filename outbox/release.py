@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from typing import Any, NoReturn
 
 from outbox.models import Item, Version
 from outbox.policies import needs_yes
 from outbox.states import UNDECIDED, ItemState
-from runs import bell, registry
+from runs import bell, lifecycle, registry
 from runs.capability import Capability, Payload
 from runs.exceptions import NotReleasable
 from runs.keys import canonical
 from runs.models import Run, Step
+from runs.paging import page
 from runs.states import RunState, StepState
 
 
@@ -31,19 +33,65 @@ def await_or_pass(run: Run, item: Item) -> None:
         item.save(update_fields=["state"])
         run.append("item.decided", step=item.step, verdict="approve", digest=item.digest, why="the policy wants no yes")
         return
+    _await(run, item)
+
+
+def _await(run: Run, item: Item) -> None:
+    """In front of people, from now; what was decided before no longer counts."""
     item.state, item.awaiting_since = ItemState.AWAITING, run.now
-    item.expires_at = run.now + _open_for(item)
-    item.save(update_fields=["state", "awaiting_since", "expires_at"])
+    item.expires_at = run.now + dt.timedelta(seconds=item.policy.open_for if item.policy else 4 * 3600)
+    item.save(update_fields=["state", "awaiting_since", "expires_at", "digest"])
+    item.decisions.filter(voided_at=None).update(voided_at=run.now)
+    Step.objects.filter(pk=item.step_id).update(due_at=None)
 
 
 def go_on(run: Run) -> None:
-    """Sends the next item in plan order, once every item of the run is decided."""
+    """Sends the next item in plan order, once every item of the run is decided and no approval has lapsed."""
     items = _items(run)
-    if run.state != RunState.RELEASING or any(item.state in UNDECIDED for item in items):
+    if run.state != RunState.RELEASING or any(item.state in UNDECIDED for item in items) or expire_lapsed(run):
         return
     first = next((item for item in items if item.state == ItemState.APPROVED), None)
     if first is not None:
         let_go(run, first)
+
+
+def expire_lapsed(run: Run) -> int:
+    """Approvals that ran out before the first item of the release went; how many. After that send there is only forward."""
+    items = [item for item in _items(run) if not item.is_gate]
+    if run.state != RunState.RELEASING or any(item.step.tries for item in items):
+        return 0
+    lapsed = [item for item in items if item.state == ItemState.APPROVED and item.expires_at and item.expires_at <= run.now]
+    for item in lapsed:
+        expire(run, item)
+    return len(lapsed)
+
+
+def expire(run: Run, item: Item) -> None:
+    """Nobody answered in time: a gate is rejected, anything else waits for the owner, who asks again or drops it."""
+    run.append("item.expired", step=item.step, digest=item.digest)
+    item.state = ItemState.EXPIRED
+    item.save(update_fields=["state"])
+    if item.is_gate:
+        lifecycle.close(run, run.steps.get(pk=item.step_id), "expired", actor="engine", said="nobody answered in time")
+        lifecycle.fail(run, f"Nobody decided on {item} in time.")
+        return
+    Step.objects.filter(pk=item.step_id).update(due_at=None)
+    page(run, f"“{item}” expired unsent", "Nothing was sent. Ask again, or drop it.", people=[run.owner])
+
+
+def withdraw_rest(run: Run) -> None:
+    """The run goes nowhere any more: what is still open of it, and nobody is sending, leaves the queue unsent."""
+    for item in Item.objects.filter(step__run=run).of_ended_runs().select_related("step"):
+        if item.step.state == StepState.QUEUED:
+            lifecycle.close(run, item.step, "withdrawn", actor="engine")
+        else:
+            close(run, item, ItemState.WITHDRAWN)
+
+
+def close(run: Run, item: Item, state: ItemState) -> None:
+    """Nothing more becomes of it."""
+    item.state, item.closed_at = state, run.now
+    item.save(update_fields=["state", "closed_at"])
 
 
 def let_go(run: Run, item: Item) -> None:
@@ -60,9 +108,7 @@ def check_sending(run: Run, step: Step) -> Payload:
     """The payload to send, checked once more in the transaction that begins the send; NotReleasable if anything changed."""
     item = Item.objects.select_related("policy", "step__run").get(step=step)
     _check_turn(run, item)
-    for decision in item.decisions.select_related("by").filter(verdict="approve", digest=item.digest):
-        if decision.by is None or not decision.by.is_active:
-            _void(run, item, f"the account of {decision.by_name}, who approved it, is disabled")
+    _check_yeses(run, item)
     version = item.current
     now = render(step, registry.find(step.capability))
     if now is None or digest_of(now[0], now[1]) != item.digest or version.digest != item.digest:
@@ -77,6 +123,8 @@ def _check_turn(run: Run, item: Item) -> None:
         return
     if run.state != RunState.RELEASING:
         raise NotReleasable(f"the run is {run.state}")
+    if expire_lapsed(run):
+        raise NotReleasable("an approval ran out before anything went")
     for other in _items(run):
         if other.state in UNDECIDED:
             raise NotReleasable(f"step {other.step.number} is not decided")
@@ -84,15 +132,22 @@ def _check_turn(run: Run, item: Item) -> None:
             raise NotReleasable(f"step {other.step.number} goes before it")
 
 
-def _void(run: Run, item: Item, why: str) -> None:
+def _check_yeses(run: Run, item: Item) -> None:
+    """Enough people said yes to these very bytes, and each still has an account."""
+    yeses = [one for one in item.decisions.select_related("by").filter(voided_at=None) if one.digest == item.digest]
+    for yes in yeses:
+        if yes.by is None or not yes.by.is_active:
+            _void(run, item, f"the account of {yes.by_name}, who approved it, is disabled")
+    if needs_yes(item) and len(yeses) < item.quorum:
+        _void(run, item, f"it has {len(yeses)} of the {item.quorum} yeses it needs")
+
+
+def _void(run: Run, item: Item, why: str) -> NoReturn:
     """An approval that no longer holds: back in front of a person, with what changed."""
-    item.state, item.awaiting_since = ItemState.AWAITING, run.now
-    item.expires_at = run.now + _open_for(item)
     rendered = render(item.step, registry.find(item.step.capability))
     if rendered is not None and digest_of(*rendered) != item.digest:
         add_version(run, item, rendered[0], version=rendered[1], made_by="engine")
-    item.save(update_fields=["state", "awaiting_since", "expires_at", "digest"])
-    Step.objects.filter(pk=item.step_id).update(due_at=None)
+    _await(run, item)
     run.append("item.refused", step=item.step, why=why, digest=item.digest)
     raise NotReleasable(why)
 
@@ -116,7 +171,7 @@ def add_version(run: Run, item: Item, payload: Payload, *, version: str, made_by
     )
 
 
-def render(step: Step, capability: Capability[object] | None) -> tuple[Payload, str] | None:
+def render(step: Step, capability: Capability[Any] | None) -> tuple[Payload, str] | None:
     """What this step would send by the code of now, and that code's version; None if the code is gone."""
     if capability is None:
         return None
@@ -124,11 +179,13 @@ def render(step: Step, capability: Capability[object] | None) -> tuple[Payload, 
     return payload_of(capability, args, step), capability.version()
 
 
-def payload_of(capability: Capability[object], args: object, step: Step) -> Payload:
+def payload_of(capability: Capability[Any], args: object, step: Step) -> Payload:
     """The capability's own rendering; for one whose undo is merely unproven, its arguments."""
     if capability.has("render"):
         return capability.render(args)
-    return Payload(to={"capability": capability.name, "lives_in": capability.lives_in}, body=canonical(step.args), title=f"Call {capability.name}")
+    return Payload(
+        to={"capability": capability.name, "lives_in": capability.lives_in}, body=canonical(step.args), title=f"Call {capability.name}"
+    )
 
 
 def digest_of(payload: Payload, version: str) -> str:
@@ -138,7 +195,3 @@ def digest_of(payload: Payload, version: str) -> str:
 
 def _items(run: Run) -> list[Item]:
     return list(Item.objects.filter(step__run=run).select_related("policy", "step__run__token").in_order())
-
-
-def _open_for(item: Item) -> dt.timedelta:
-    return dt.timedelta(seconds=item.policy.open_for if item.policy else 4 * 3600)

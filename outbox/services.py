@@ -5,12 +5,11 @@ from __future__ import annotations
 from outbox import release
 from outbox.exceptions import NotDecidable
 from outbox.models import Decision, Item
-from outbox.policies import policy_for, why_not
+from outbox.policies import Approver, policy_for
 from outbox.states import Fate, ItemState, Verdict
 from runs import lifecycle, registry
 from runs.locking import locked_run
 from runs.models import Run, Step
-from runs.paging import page
 from runs.states import RunState
 from sagaboard.accounts.models import User
 
@@ -32,6 +31,8 @@ def queue(run: Run, step: Step) -> Item:
     )
     if not created:
         item.state, item.closed_at = ItemState.HELD, None
+        item.policy = policy if policy.pk else None
+        item.decisions.filter(voided_at=None).update(voided_at=run.now)
     release.add_version(run, item, payload, version=version, made_by=f"token:{run.agent}")
     item.save()
     if item.is_gate:
@@ -43,12 +44,11 @@ def approve(item: Item, *, digest: str, by: User) -> None:
     """Approves exactly what `digest` names; NotDecidable when that is no longer possible."""
     with locked_run(item.step.run_id) as run:
         item = _current(item)
-        check_decidable(run, item, digest=digest, by=by)
-        if item.decisions.filter(by=by, digest=digest).exists():
+        if any(one.by_id == by.pk and one.verdict == Verdict.APPROVE and one.digest == digest for one in item.standing()):
             return  # a double click: the yes stands already
+        check_decidable(run, item, digest=digest, by=by)
         _decide(run, item, by, Verdict.APPROVE, digest)
-        yes = item.decisions.filter(verdict=Verdict.APPROVE, digest=digest).count()
-        if yes < item.quorum:
+        if len(item.standing()) < item.quorum:
             return
         item.state = ItemState.APPROVED
         item.save(update_fields=["state"])
@@ -58,24 +58,30 @@ def approve(item: Item, *, digest: str, by: User) -> None:
             release.go_on(run)
 
 
-def reject(item: Item, *, digest: str, by: User, reason: str, fate: str = Fate.DROP) -> None:
+def reject(item: Item, *, digest: str, by: User, reason: str, fate: str = "") -> None:
     """Says no, with a reason the agent gets, and what becomes of the run. Rejecting one's own item is allowed."""
+    fate = fate or fates(item)[0]
     if not reason.strip():
         raise NotDecidable("A reason is required; the agent and the owner get it.")
-    if fate not in Fate.values:
+    if fate not in fates(item):
         raise NotDecidable("Say what becomes of the run.")
     with locked_run(item.step.run_id) as run:
         item = _current(item)
         check_decidable(run, item, digest=digest, by=by, own=True)
         _decide(run, item, by, Verdict.REJECT, digest, reason=reason, fate=fate)
-        _close(run, item, ItemState.REJECTED)
+        release.close(run, item, ItemState.REJECTED)
         step = run.steps.get(pk=item.step_id)
         lifecycle.close(run, step, "rejected", actor=f"person:{by}", said=reason)
         _after_rejection(run, item, by, reason, fate)
 
 
+def fates(item: Item) -> list[Fate]:
+    """What can become of the run when this item is rejected: a run that waits for a gate's result can't go on without it."""
+    return [Fate.COMPENSATE, Fate.SEND_BACK] if item.is_gate else [Fate.DROP, Fate.COMPENSATE]
+
+
 def _after_rejection(run: Run, item: Item, by: User, reason: str, fate: str) -> None:
-    if fate == Fate.COMPENSATE or (item.is_gate and fate != Fate.SEND_BACK):
+    if fate == Fate.COMPENSATE:
         lifecycle.fail(run, f"{by} rejected {item}: {reason}", actor=f"person:{by}")
         if run.state == RunState.FAILED and run.steps.in_effect().exists():
             lifecycle.begin_compensation(run, actor=f"person:{by}", why=f"rejected: {reason}")
@@ -95,8 +101,9 @@ def check_decidable(run: Run, item: Item, *, digest: str, by: User, own: bool = 
     in_time = run.state == RunState.RELEASING or (item.is_gate and run.state == RunState.OPEN)
     if not in_time:
         raise NotDecidable(f"The run is {run.get_state_display().lower()}; nothing is sent now.")
-    why = why_not(by, item)
-    if why and not (own and "so someone else must approve it" in why):
+    approver = Approver(by)
+    why = approver.no_right(item) or ("" if own else approver.same_eyes(item))
+    if why:
         raise NotDecidable(f"{why[0].upper()}{why[1:]}. Nothing was sent.")
 
 
@@ -127,31 +134,18 @@ def withdraw(run: Run, step: Step) -> None:
     states = {"withdrawn": ItemState.WITHDRAWN, "rejected": ItemState.REJECTED, "expired": ItemState.EXPIRED, "dropped": ItemState.DROPPED}
     item = Item.objects.filter(step=step).first()
     if item is not None and item.state != ItemState.REJECTED:
-        _close(run, item, states[step.closed_why])
+        release.close(run, item, states[step.closed_why])
 
 
 def mark_sent(run: Run, step: Step) -> None:
     """It went out: the pivot, if it is the first; the next one's turn."""
     item = Item.objects.filter(step=step).first()
     if item is not None:
-        _close(run, item, ItemState.SENT)
+        release.close(run, item, ItemState.SENT)
     if run.pivot_at is None:
         run.pivot_at = run.now
         run.save(update_fields=["pivot_at"])
     release.go_on(run)
-
-
-def expire(run: Run, item: Item) -> None:
-    """Nobody answered in time: a gate is rejected, anything else waits for the owner, who asks again or drops it."""
-    run.append("item.expired", step=item.step, digest=item.digest)
-    if item.is_gate:
-        _close(run, item, ItemState.EXPIRED)
-        lifecycle.close(run, run.steps.get(pk=item.step_id), "expired", actor="engine", said="nobody answered in time")
-        lifecycle.fail(run, f"Nobody decided on {item} in time.")
-        return
-    item.state = ItemState.EXPIRED
-    item.save(update_fields=["state"])
-    page(run, f"nobody decided on “{item}” in time", "Nothing was sent. Ask again, or drop it.", people=[run.owner])
 
 
 def ask_again(item: Item, *, by: User) -> None:
@@ -176,7 +170,7 @@ def drop(item: Item, *, by: User, reason: str) -> None:
 def _owners_expired(run: Run, item: Item, by: User) -> None:
     if item.state != ItemState.EXPIRED or run.state != RunState.RELEASING:
         raise NotDecidable(_what_is_so(run, item))
-    if by.pk != run.owner_id:
+    if by.pk != run.owner_id or not by.is_active:
         raise NotDecidable(f"Its owner, {run.owner}, asks again or drops it.")
 
 
@@ -184,20 +178,30 @@ def _decide(run: Run, item: Item, by: User, verdict: str, digest: str, *, reason
     policy = f"{item.policy_id}@{item.policy.version}" if item.policy else "built in"
     role = ", ".join(by.groups.order_by("name").values_list("name", flat=True)) or ("superuser" if by.is_superuser else "")
     Decision.objects.create(
-        item=item, by=by, by_name=str(by), role=role, verdict=verdict, digest=digest, reason=reason, fate=fate, policy_version=policy, at=run.now
+        item=item,
+        by=by,
+        by_name=str(by),
+        role=role,
+        verdict=verdict,
+        digest=digest,
+        reason=reason,
+        fate=fate,
+        policy_version=policy,
+        at=run.now,
     )
     run.append(
-        "item.decided", step=item.step, actor=f"person:{by}", verdict=verdict, digest=digest, reason=reason, fate=fate, role=role, policy=policy
+        "item.decided",
+        step=item.step,
+        actor=f"person:{by}",
+        verdict=verdict,
+        digest=digest,
+        reason=reason,
+        fate=fate,
+        role=role,
+        policy=policy,
     )
-
-
-def _close(run: Run, item: Item, state: ItemState) -> None:
-    item.state, item.closed_at = state, run.now
-    item.save(update_fields=["state", "closed_at"])
 
 
 def _current(item: Item) -> Item:
     # What the page has read may be old; behind the lock it is current.
     return Item.objects.select_related("policy", "step__run__token", "step__run__team").get(pk=item.pk)
-
-

@@ -14,8 +14,6 @@ class ItemState(models.TextChoices):
     DROPPED = "dropped", "Dropped"
 
 
-# Nothing more becomes of it.
-CLOSED = frozenset({ItemState.SENT, ItemState.REJECTED, ItemState.WITHDRAWN, ItemState.DROPPED})
 # Nothing of its run goes out before these are decided.
 UNDECIDED = frozenset({ItemState.HELD, ItemState.AWAITING, ItemState.EXPIRED})
 

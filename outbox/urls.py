@@ -1,2 +1,16 @@
+"""Below /outbox/."""
+
+from django.urls import path
+
+from outbox import views
+
 app_name = "outbox"
-urlpatterns: list = []
+urlpatterns = [
+    path("", views.queue, name="queue"),
+    path("live/", views.live, name="live"),
+    path("<int:item_id>/", views.card, name="item"),
+    path("<int:item_id>/approve/", views.approve, name="approve"),
+    path("<int:item_id>/reject/", views.reject, name="reject"),
+    path("<int:item_id>/ask-again/", views.ask_again, name="ask_again"),
+    path("<int:item_id>/drop/", views.drop, name="drop"),
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from typing import Any
 
 import rfc8785
@@ -26,6 +27,11 @@ def digest(value: Any) -> str:
 def intent(capability: Capability[Any], ref: str | None, args: dict[str, Any]) -> str:
     """The key of a call: the same call under the same ref has the same key, on every machine and in every version."""
     return digest([capability.name, ref, identity(capability, args)])
+
+
+def of_call(nonce: uuid.UUID, intent_key: str, args_digest: str) -> str:
+    """The key a target gets: the same over all attempts at one intent, another for other arguments or another run."""
+    return digest([str(nonce), intent_key, args_digest])
 
 
 def identity(capability: Capability[Any], args: dict[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class TransitionTicket(Capability[TransitionTicketArgs]):
     undone_when = "ticket has its old status; webhook stays fired"
     human_signal = "ticket {issue} moved to {after}"
     what_to_do = "Nothing. Please don’t act on the move of {issue} to {after}."
-    reverted_to = "{before}, as before"
+    reverted_to = "{before}"
     title = "transition ticket"
     identifier = "{issue} → {to}"
     undo_repeatable = True

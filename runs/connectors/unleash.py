@@ -75,7 +75,7 @@ class SetFlag(Capability[SetFlagArgs]):
     undone_when = "flag matches the snapshot"
     human_signal = "flag {flag} turned {after} for {segment}"
     what_to_do = "Nothing. What was tried with the flag {after} can be discarded."
-    reverted_to = "{before} for {segment}, as before"
+    reverted_to = "{before} for {segment}"
     title = "set flag for {segment}"
     identifier = "{flag} @ {segment}"
     undo_repeatable = True

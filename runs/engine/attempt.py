@@ -74,7 +74,7 @@ def call_for(capability: Capability[Any], step: Step, *, payload: Payload | None
     prepared, effect = step.what_undo_needs()
     return Call(
         args=capability.Args.model_validate_json(keys.canonical(step.args)),
-        key=step.key or "",
+        key=step.call_key,
         run=step.run_id,
         step=step.number,
         attempt=step.attempt,

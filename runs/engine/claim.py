@@ -95,7 +95,7 @@ def _start(run: Run, step: Step, capability: Capability[Any], payload: Payload |
         step.intent_seq = run.next_seq()
         fields.append("intent_seq")
     step.move(StepState.RUNNING, *fields)
-    run.append("step.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}", key=step.key)
+    run.append("step.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}", call_key=step.call_key)
     return _attempt(run, step, capability, seconds, payload)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import uuid
 from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
@@ -81,7 +82,8 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def seen_by_people_now(self) -> Self:
         """With an effect that people can see and that could be taken back."""
-        return self.exclude(state=RunState.SUCCEEDED).filter(_has_step(state__in=IN_EFFECT - {"sent"}, leaves_effect=True, audience__in=["people", "clients"]))
+        seen = _has_step(state__in=IN_EFFECT - {"sent"}, leaves_effect=True, audience__in=["people", "clients"])
+        return self.exclude(state=RunState.SUCCEEDED).filter(seen)
 
     def with_last_entry(self) -> Self:
         """Adds `last_at`, the time of the newest log entry."""
@@ -95,7 +97,8 @@ class RunQuerySet(models.QuerySet["Run"]):
         words = Q(title__icontains=text) | Q(agent__icontains=text) | Q(ticket__icontains=text)
         owner = Q(owner__first_name__icontains=text) | Q(owner__last_name__icontains=text) | Q(owner__username__icontains=text)
         number = Q(pk=int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else Q()
-        return self.filter(words | owner | number | Q(_has_step(capability__icontains=text)) | Q(_has_step(key__startswith=text)))
+        key = Q(_has_step(key__startswith=text)) if len(text) >= 8 else Q()
+        return self.filter(words | owner | number | key | Q(_has_step(capability__icontains=text)))
 
 
 class Run(Leased):
@@ -123,6 +126,8 @@ class Run(Leased):
     patience = models.PositiveIntegerField(default=300)
     check_grace = models.PositiveIntegerField(default=0)
 
+    # Makes the keys of this run's calls its own, over all runs and installations.
+    nonce = models.UUIDField(default=uuid.uuid4, editable=False)
     # Raised by `resume`; calls of an older session are refused.
     session = models.PositiveIntegerField(default=1)
     opened_at = models.DateTimeField(default=timezone.now)

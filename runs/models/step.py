@@ -69,6 +69,9 @@ class Step(Leased):
     why = models.TextField(default="", blank=True)
     # What the agent meant by the call; asked again, it finds this row instead of a second one.
     key = models.CharField(max_length=64, null=True, blank=True)
+    # What targets are given as the key of this call. Unlike `key` it differs between runs: two runs of one plan mean two
+    # effects, and a target that honours keys must not take the second for a repeat of the first.
+    call_key = models.CharField(max_length=64, default="", blank=True)
     args_digest = models.CharField(max_length=64, default="", blank=True)
     identity_digest = models.CharField(max_length=64, default="", blank=True)
     prepared = models.JSONField(null=True, blank=True)

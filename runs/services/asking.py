@@ -209,7 +209,7 @@ def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     if retries and step.tries >= capability.retry.attempts:
         raise Refused(f"Step {step.number} failed {step.tries} times and is not tried again. Fail the run, or finish without it.")
     how = registry.effective(capability, record, request.known, proof=False if run.is_drill else None)
-    _pin(step, request, record, how)
+    _pin(run, step, request, record, how)
     hold = _holds(run, step) or _touch(run, capability, request)
     _back_to_pending(run)
     if hold:
@@ -224,7 +224,7 @@ def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     return step
 
 
-def _pin(step: Step, request: Request, record: CapabilityRecord, how: registry.Effective) -> None:
+def _pin(run: Run, step: Step, request: Request, record: CapabilityRecord, how: registry.Effective) -> None:
     step.planned_kind = step.kind if step.planned else ""
     step.kind, step.audience, step.read_by = how.kind, how.audience, how.read_by
     step.version, step.leaves_effect = record.version, request.capability.leaves_effect
@@ -232,6 +232,7 @@ def _pin(step: Step, request: Request, record: CapabilityRecord, how: registry.E
     step.args_digest = keys.digest(request.args)
     step.identity_digest = keys.digest(keys.identity(request.capability, request.args))
     step.key = keys.intent(request.capability, step.ref, request.args)
+    step.call_key = keys.of_call(run.nonce, step.key, step.args_digest)
 
 
 def _holds(run: Run, step: Step) -> str:
@@ -269,7 +270,7 @@ def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: st
     step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None
     step.save()
     event = {StepState.ON_HOLD: "step.on_hold", StepState.QUEUED: "step.queued"}.get(state)
-    facts = {"capability": step.capability, "version": step.version, "key": step.key, "args": step.args, "kind": step.kind}
+    facts = {"capability": step.capability, "version": step.version, "key": step.key, "call_key": step.call_key, "args": step.args, "kind": step.kind}
     run.append("step.requested", step=step, actor=f"token:{token.name}", audience=step.audience, ref=step.ref, why=step.why, **facts)
     if event:
         run.append(event, step=step, why=why_held)

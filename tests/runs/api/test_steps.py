@@ -116,11 +116,17 @@ def test_waiting_is_answered_when_a_worker_reports(agent, number):
     import threading
     import time
 
+    from django.db import connection
+
     from runs.engine import invoke
+
+    def worker_does(*ids):
+        invoke.invoke(*ids)
+        connection.close()
 
     step = agent.post(f"/runs/{number}/steps", ONE).data
     row = Step.objects.get(run=number, number=step["number"])
-    worker = threading.Timer(0.3, invoke.invoke, (number, row.pk))
+    worker = threading.Timer(0.3, worker_does, (number, row.pk))
     worker.start()
     began = time.monotonic()
     answer = agent.get(f"/runs/{number}/steps/{step['number']}", Prefer="wait=10")

@@ -11,6 +11,6 @@ def add_policies(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("outbox", "0001_initial")]
+    dependencies = [("outbox", "0002_initial")]
 
     operations = [migrations.RunPython(add_policies, migrations.RunPython.noop)]

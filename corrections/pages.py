@@ -1,0 +1,158 @@
+"""What the list and the editor show."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+
+from django.db.models import Q
+
+from corrections import services, wording
+from corrections.drafting import owner_of, seen_when_utc
+from corrections.models import Correction
+from corrections.states import OPEN, CorrectionState
+from runs.models import LogEntry
+from sagaboard.accounts.models import User
+
+# What a correction rests on, and how the log says it.
+WORDS = {
+    "step.done": ("done", ""),
+    "step.sent": ("sent", ""),
+    "undo.verified": ("undone", "undo"),
+    "undo.skipped": ("found gone", "undo"),
+    "undo.failed": ("undo failed", "bad"),
+    "undo.drifted": ("drifted", "bad"),
+    "step.settled": ("settled", "undo"),
+    "correction.drafted": ("drafted", ""),
+    "correction.edited": ("edited", ""),
+    "correction.sent": ("delivered", "undo"),
+    "correction.failed": ("not delivered", "bad"),
+    "correction.dismissed": ("dismissed", "held"),
+}
+PAGE = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A line of the list; `ownerless` is loud."""
+
+    correction: Correction
+    ownerless: bool
+    mine: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Shelf:
+    """The list: what somebody still has to be told first, those who can see it still on top."""
+
+    waiting: list[Row]
+    over: list[Row]
+
+    @property
+    def seen(self) -> str:
+        return _digest(
+            [(row.correction.pk, row.correction.state, row.correction.revision, row.ownerless) for row in [*self.waiting, *self.over]]
+        )
+
+    @property
+    def ownerless(self) -> int:
+        return sum(row.ownerless for row in self.waiting)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """An entry of the log that the note rests on."""
+
+    entry: LogEntry
+    word: str
+    css: str
+    says: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Editor:
+    """One correction as one person sees it."""
+
+    correction: Correction
+    may_send: bool
+    is_ownerless: bool
+    to_whom: str
+    checks: list[wording.Check]
+    lines: list[list[wording.Part]]
+    at: str
+    entries: list[Entry]
+
+    @property
+    def is_editable(self) -> bool:
+        return self.may_send and self.correction.is_editable
+
+    @property
+    def can_go(self) -> bool:
+        return all(check.met for check in self.checks)
+
+    @property
+    def link(self) -> str:
+        """Where it was delivered, if the target gave a web address."""
+        link = str((self.correction.delivered or {}).get("link", ""))
+        return link if link.startswith(("https://", "http://")) else ""
+
+    @property
+    def seen(self) -> str:
+        return _digest([self.correction.state, self.correction.revision, self.correction.attempt, self.correction.error])
+
+
+def shelf_of(user: User) -> Shelf:
+    """All that this person may see; what is over, a page of it."""
+    visible = Correction.objects.visible_to(user).with_everything()
+    mine = set(Correction.objects.sendable_by(user).open().values_list("pk", flat=True))
+    waiting = sorted(visible.open(), key=lambda one: (one.shown_until is not None, -one.drafted_at.timestamp()))
+    return Shelf([_row(one, mine) for one in waiting], [_row(one, mine) for one in visible.closed()[:PAGE]])
+
+
+def _row(correction: Correction, mine: set[int]) -> Row:
+    return Row(correction, correction.state in OPEN and wording.is_ownerless(correction), correction.pk in mine)
+
+
+def editor_of(correction: Correction, user: User) -> Editor:
+    """What the editor shows of a correction this person may see."""
+    return Editor(
+        correction=correction,
+        may_send=services.may_send(user, correction),
+        is_ownerless=wording.is_ownerless(correction),
+        to_whom=addressee(correction),
+        checks=wording.checks(correction),
+        lines=wording.message(correction),
+        at=seen_when_utc(correction),
+        entries=list(_entries(correction)),
+    )
+
+
+def addressee(correction: Correction) -> str:
+    """Who gets it: the owner of the audience for a note, else the place it is posted to."""
+    owned = owner_of(correction.audience)
+    if correction.state in (CorrectionState.SENT, CorrectionState.SENDING) and correction.recipient:
+        return correction.recipient
+    if correction.place_kind == "note":
+        return str(owned.owner) if owned else f"nobody: no one owns “{correction.audience}”"
+    return correction.place_label
+
+
+def _entries(correction: Correction) -> Iterator[Entry]:
+    about = Q(step__in=correction.steps.all()) | Q(event__startswith="correction.", data__correction=correction.pk)
+    for entry in correction.run.entries.filter(about, event__in=WORDS).select_related("step").order_by("seq"):
+        word, css = WORDS[entry.event]
+        yield Entry(entry, word, css, _says(entry))
+
+
+def _says(entry: LogEntry) -> str:
+    """The fact of the entry that the note takes up."""
+    if entry.event in ("step.done", "step.sent"):
+        return "could be seen from here"
+    data = entry.data
+    said = data.get("evidence") or data.get("why") or data.get("reason") or data.get("how") or data.get("place") or ""
+    return str(said)
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

@@ -1,0 +1,159 @@
+"""The list, the editor with its preview, and what an owner does with a draft. No GET sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from corrections import services, wording
+from corrections.exceptions import NotSendable, StaleEdit
+from corrections.forms import Dismissal, Words
+from corrections.models import Correction
+from corrections.pages import editor_of, shelf_of
+from runs.exceptions import NotAllowed
+from sagaboard.web import PageRequest
+
+CONFIRM = {"send", "dismiss"}
+
+
+@require_safe
+@login_required
+def shelf(request: PageRequest) -> HttpResponse:
+    return render(request, "corrections/corrections.html", {"shelf": shelf_of(request.user)})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def editor(request: PageRequest, correction_id: int) -> HttpResponse:
+    """The editor; a POST saves the words, and with `then=send` goes on to the line that the second press is on."""
+    correction = _correction(request, correction_id)
+    if request.method == "POST":
+        return _save(request, correction)
+    asked = request.GET.get("confirm", "")
+    return _page(request, correction, confirm=asked if asked in CONFIRM else "")
+
+
+@require_POST
+@login_required
+def preview(request: PageRequest, correction_id: int) -> HttpResponse:
+    """The message with what is typed now, by the very words that would be sent. Saves nothing."""
+    form = Words(_correction(request, correction_id), request.POST)
+    return render(request, "corrections/_preview.html", {"editor": editor_of(form.applied(), request.user), "unsaved": True})
+
+
+@require_POST
+@login_required
+def send(request: PageRequest, correction_id: int) -> HttpResponse:
+    """Sends the revision that was on the page."""
+    correction = _correction(request, correction_id)
+    revision = request.POST.get("revision", "")
+    try:
+        services.send(correction, by=request.user, revision=int(revision) if revision.isdecimal() else 0)
+    except (StaleEdit, NotSendable, NotAllowed) as exc:
+        return _refused(request, correction, exc)
+    return redirect("corrections:correction", correction.pk)
+
+
+@require_POST
+@login_required
+def dismiss(request: PageRequest, correction_id: int) -> HttpResponse:
+    correction = _correction(request, correction_id)
+    form = Dismissal(request.POST)
+    if not form.is_valid():
+        return _page(request, correction, confirm="dismiss", dismissal=form, status=422)
+    try:
+        services.dismiss(correction, by=request.user, reason=form.cleaned_data["reason"])
+    except (NotSendable, NotAllowed) as exc:
+        return _refused(request, correction, exc)
+    return redirect("corrections:correction", correction.pk)
+
+
+@require_POST
+@login_required
+def hold(request: PageRequest, correction_id: int) -> HttpResponse:
+    """It goes only when a person sends it."""
+    correction = _correction(request, correction_id)
+    try:
+        services.hold_back(correction, by=request.user)
+    except (NotSendable, NotAllowed) as exc:
+        return _refused(request, correction, exc)
+    return redirect("corrections:correction", correction.pk)
+
+
+@require_safe
+@login_required
+def live(request: PageRequest) -> HttpResponse:
+    """What changed since `seen`, on the list or on one correction's page; 204 if nothing did."""
+    asked = request.GET.get("id", "")
+    if asked.isdecimal() and len(asked) < 19:
+        shown = editor_of(_correction(request, int(asked)), request.user)
+        context: dict[str, Any] = {"editor": shown, "editing": "editing" in request.GET}
+        moved = shown.seen != request.GET.get("seen")
+    else:
+        found = shelf_of(request.user)
+        context, moved = {"shelf": found}, found.seen != request.GET.get("seen")
+    return render(request, "corrections/_live.html", context) if moved else HttpResponse(status=204)
+
+
+def _save(request: PageRequest, correction: Correction) -> HttpResponse:
+    form = Words(correction, request.POST)
+    if not form.is_valid():
+        return _page(request, correction, form=form, status=422)
+    try:
+        services.edit(
+            correction,
+            by=request.user,
+            revision=form.cleaned_data["revision"],
+            questions_to=form.cleaned_data["questions_to"],
+            **form.words(),
+        )
+    except (StaleEdit, NotSendable, NotAllowed) as exc:
+        return _refused(request, correction, exc, form=form)
+    then = "?confirm=send" if request.POST.get("then") == "send" else "?saved"
+    return redirect(f"{correction.get_absolute_url()}{then}")
+
+
+def _correction(request: PageRequest, correction_id: int) -> Correction:
+    return get_object_or_404(Correction.objects.visible_to(request.user).with_everything(), pk=correction_id)
+
+
+def _refused(
+    request: PageRequest, correction: Correction, exc: StaleEdit | NotSendable | NotAllowed, *, form: Words | None = None
+) -> HttpResponse:
+    """The page as it is now, with what happened, and with what was typed."""
+    now = _correction(request, correction.pk)
+    return _page(
+        request, now, form=form, refusal=str(exc), stale=isinstance(exc, StaleEdit), status=403 if isinstance(exc, NotAllowed) else 409
+    )
+
+
+def _page(
+    request: PageRequest,
+    correction: Correction,
+    *,
+    confirm: str = "",
+    form: Words | None = None,
+    dismissal: Dismissal | None = None,
+    refusal: str = "",
+    stale: bool = False,
+    status: int = 200,
+) -> HttpResponse:
+    """The editor. With a form that was typed in, the preview shows what was typed."""
+    shown = editor_of(form.applied() if form is not None else correction, request.user)
+    context = {
+        "editor": shown,
+        "form": form or Words(correction),
+        "dismissal": dismissal or Dismissal(),
+        "confirm": confirm if shown.is_editable else "",
+        "refusal": refusal,
+        "stale": stale and form is not None,
+        # What stands there now, beside what was typed.
+        "stored": wording.render_text(correction),
+        "revision": correction.revision,
+        "saved": "saved" in request.GET,
+    }
+    return render(request, "corrections/correction.html", context, status=status)

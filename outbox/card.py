@@ -1,0 +1,187 @@
+"""One item as its card shows it: who will see it, who asked, what came before, exactly what goes, and what can be done now."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import hashlib
+from collections.abc import Iterator
+
+from django.utils import timezone
+
+from outbox.models import Decision, Item, Version
+from outbox.outcome import Outcome, outcome_of
+from outbox.payloads import Sheet, sheet
+from outbox.policies import Approver, approvers
+from outbox.services import fates
+from outbox.states import Fate, ItemState
+from runs import registry
+from runs.models import Step
+from runs.states import HAS_ENDED_WELL, Audience, CheckState, StepState
+from sagaboard.accounts.models import User
+
+DAY = dt.timedelta(hours=24)
+WHO = {Audience.CLIENTS: "client", Audience.PEOPLE: "the team", Audience.MACHINES: "its system"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Before:
+    """Something that had to be so first, and whether it is."""
+
+    ok: bool
+    text: str
+    at: dt.datetime | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """What one person sees of one item, and may do about it."""
+
+    item: Item
+    version: Version
+    sheet: Sheet
+    before: list[Before]
+    warnings: list[str]
+    cannot_be_taken_back: str
+    after: str
+    steps: int
+    outcome: Outcome
+    # Why this person can't say yes, or no, and who could; "" where they can.
+    why_not: str
+    why_no_reject: str
+    approvers: list[User]
+    decisions: list[Decision]
+    is_owner: bool
+
+    @property
+    def step(self) -> Step:
+        return self.item.step
+
+    @property
+    def expires_in(self) -> dt.timedelta | None:
+        return self.item.expires_at - timezone.now() if self.item.expires_at else None
+
+    @property
+    def may_approve(self) -> bool:
+        return self.item.is_awaiting and not self.why_not and all(one.ok for one in self.before)
+
+    @property
+    def may_reject(self) -> bool:
+        return self.item.is_awaiting and not self.why_no_reject
+
+    @property
+    def may_ask_again(self) -> bool:
+        return self.is_owner and self.item.state == ItemState.EXPIRED and not self.item.is_gate
+
+    @property
+    def fates(self) -> list[Fate]:
+        return fates(self.item)
+
+    @property
+    def yes_number(self) -> int:
+        return len(self.item.standing()) + 1
+
+    @property
+    def button(self) -> str:
+        """What the first press promises: what will happen, and to whom."""
+        if self.item.quorum > self.yes_number:
+            return f"Give yes {self.yes_number} of {self.item.quorum}"
+        return f"Approve and send to {WHO[Audience(self.step.audience)]}"
+
+    @property
+    def recipient(self) -> str:
+        return str(self.version.to.get("recipient") or self.step.read_by or WHO[Audience(self.step.audience)])
+
+    @property
+    def seen(self) -> str:
+        """Changes when anything on the card that can change has changed."""
+        facts = (self.item.state, self.item.digest, self.item.expires_at, len(self.decisions), self.before, self.outcome, self.after)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def card_of(item: Item, user: User) -> Card:
+    """The card of an item that this person may see."""
+    approver, rights = Approver(user), approvers(item) if item.is_awaiting else []
+    siblings = list(Item.objects.filter(step__run=item.step.run).exclude(pk=item.pk).with_everything().in_order())
+    laid_out = sheet(item.current.payload())
+    return Card(
+        item=item,
+        version=item.current,
+        sheet=laid_out,
+        before=list(_before(item, siblings)),
+        warnings=[*laid_out.warnings, *_unusual(item)],
+        cannot_be_taken_back=_cannot_be_taken_back(item.step),
+        after=_after(item, siblings),
+        steps=item.step.run.steps.count(),
+        outcome=outcome_of(item, siblings, user),
+        why_not=approver.why_not(item) or ("you said yes already" if approver.said_yes(item) else ""),
+        why_no_reject=approver.no_right(item),
+        approvers=rights,
+        decisions=list(item.decisions.all()),
+        is_owner=item.step.run.owner_id == user.pk,
+    )
+
+
+def _before(item: Item, siblings: list[Item]) -> Iterator[Before]:
+    """Steps, checks, and what of the run went out already."""
+    waiting = {other.step_id for other in siblings}
+    earlier = [step for step in item.step.run.steps.as_planned() if step.number < item.step.number and step.pk not in waiting]
+    done = [step.number for step in earlier if step.state in HAS_ENDED_WELL]
+    if done:
+        yield Before(True, f"{_steps(done)} done")
+    for step in earlier:
+        if step.state not in HAS_ENDED_WELL:
+            yield Before(False, f"Step {step.number}, {step.capability}: {step.get_state_display().lower()}")
+    if not item.is_gate:
+        for check in item.step.run.checks.all():
+            yield Before(check.state == CheckState.SUCCESS, f"Check {check.name} {_colour(check.state)}", check.reported_at)
+    if item.step.run.pivot_at is None and item.step.state == StepState.QUEUED:
+        first = not any(other.closed_at is None and other.step.number < item.step.number for other in siblings)
+        yield Before(True, "First to go out: this is the pivot" if first else "Others of this run go out before it")
+
+
+def _colour(state: str) -> str:
+    return {CheckState.SUCCESS: "green", CheckState.FAILURE: "red"}.get(CheckState(state), "not reported yet")
+
+
+def _steps(numbers: list[int]) -> str:
+    """“Steps 1–3”, where nothing is left out between them."""
+    if len(numbers) == 1:
+        return f"Step {numbers[0]}"
+    if numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"Steps {numbers[0]}–{numbers[-1]}"
+    return f"Steps {', '.join(str(number) for number in numbers)}"
+
+
+def _unusual(item: Item) -> Iterator[str]:
+    """A host never written to before, and the same text sent lately."""
+    version = item.current
+    sent = Version.objects.filter(item__state=ItemState.SENT).exclude(item=item)
+    if item.state in (ItemState.SENT, ItemState.REJECTED, ItemState.WITHDRAWN, ItemState.DROPPED):
+        return
+    url = version.to.get("url")
+    if url and not sent.filter(to__url__startswith="/".join(str(url).split("/")[:3])).exists():
+        yield "Nothing was ever sent to this host through sagaboard"
+    if sent.filter(body=version.body, to__recipient=version.to.get("recipient"), item__closed_at__gt=timezone.now() - DAY).exists():
+        yield "The same text went to the same recipient within the last 24 h"
+
+
+def _cannot_be_taken_back(step: Step) -> str:
+    """In the capability's words."""
+    capability = registry.find(step.capability)
+    if capability is None:
+        return "No code defines this capability any more."
+    parts = [part for part in (capability.undo_cost, capability.undo_note) if part]
+    return f"To take it back: {'; '.join(parts)}." if parts else "It can’t be taken back."
+
+
+def _after(item: Item, siblings: list[Item]) -> str:
+    """What follows a yes."""
+    if item.is_gate:
+        return "The run waits for the result. If it fails to send, it is retried with the same key, never doubled."
+    undecided = sum(other.state in (ItemState.AWAITING, ItemState.EXPIRED) for other in siblings)
+    later = [other for other in siblings if other.closed_at is None and other.step.number > item.step.number]
+    said = f"After this: {', then '.join(f'{other} (step {other.step.number})' for other in later[:3])}. " if later else ""
+    if undecided:
+        return f"{said}Nothing goes out until all {undecided + 1} are decided."
+    return f"{said}If it fails to send, it is retried with the same key, never doubled."

@@ -1,0 +1,36 @@
+"""Prints text that others wrote with what can't be seen made visible. Escapes everything; nothing in it becomes markup."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from outbox.characters import Line, Segment, show
+
+register = template.Library()
+
+
+@register.filter
+def visible(text: str) -> SafeString:
+    """A title, a reason, a name: with chips where characters hide, in an element that keeps its own direction."""
+    lines = [marked(line) for line in show(str(text))]
+    return format_html('<bdi dir="auto">{}</bdi>', mark_safe("\n".join(lines)))  # noqa: S308  # each line is escaped
+
+
+@register.filter
+def marked(line: Line) -> SafeString:
+    """One line of a payload."""
+    return mark_safe("".join(_html(segment) for segment in line.segments))  # noqa: S308  # each segment is escaped
+
+
+def _html(segment: Segment) -> SafeString:
+    if segment.kind == "chip":
+        return format_html('<span class="inv">{}<span class="sr"> {} </span></span>', segment.text, segment.says)
+    if segment.kind == "mixed":
+        shown = format_html('<u class="mixed">{}</u><span class="inv">{}</span>', segment.text, segment.says)
+    else:
+        shown = format_html("{}", segment.text)
+    if segment.role:
+        return format_html('<bdi class="{}">{}</bdi>', segment.role[0], shown)
+    return shown

@@ -1,0 +1,133 @@
+"""The queue, the card of one item, and the four things people do with it. No GET decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from outbox import services
+from outbox.card import card_of
+from outbox.exceptions import NotDecidable
+from outbox.forms import Drop, Rejection
+from outbox.inbox import PAGE, decided, inbox_of, next_for
+from outbox.models import Item
+from sagaboard.web import PageRequest
+
+CONFIRM = {"approve", "reject", "drop"}
+
+
+@require_safe
+@login_required
+def queue(request: PageRequest) -> HttpResponse:
+    """What waits, or with ?decided what is over."""
+    if "decided" in request.GET:
+        items = decided(request.user, before=_number(request, "before"))
+        return render(request, "outbox/decided.html", {"items": items, "older": items[-1].pk if len(items) == PAGE else None})
+    return render(request, "outbox/outbox.html", {"inbox": inbox_of(request.user)})
+
+
+@require_safe
+@login_required
+def card(request: PageRequest, item_id: int) -> HttpResponse:
+    """One item, with ?confirm=approve, reject or drop the line that the second press is on."""
+    item = _item(request, item_id)
+    asked = request.GET.get("confirm", "")
+    return _page(request, item, confirm=asked if asked in CONFIRM else "")
+
+
+@require_safe
+@login_required
+def live(request: PageRequest) -> HttpResponse:
+    """What changed in the queue and on the open card since `seen` and `card`; 204 if nothing did."""
+    inbox = inbox_of(request.user)
+    item = Item.objects.visible_to(request.user).with_everything().filter(pk=_number(request, "item")).first()
+    shown = card_of(item, request.user) if item is not None else None
+    queue_moved = request.GET.get("seen") != inbox.seen
+    card_moved = shown is not None and request.GET.get("card") != shown.seen
+    if not queue_moved and not card_moved:
+        return HttpResponse(status=204)
+    context = {"inbox": inbox, "card": shown, "queue_moved": queue_moved, "card_moved": card_moved, "deciding": "deciding" in request.GET}
+    return render(request, "outbox/_live.html", context)
+
+
+@require_POST
+@login_required
+def approve(request: PageRequest, item_id: int) -> HttpResponse:
+    item = _item(request, item_id)
+    try:
+        services.approve(item, digest=request.POST.get("digest", ""), by=request.user)
+    except NotDecidable as exc:
+        return _refused(request, item, exc)
+    return _decided(item)
+
+
+@require_POST
+@login_required
+def reject(request: PageRequest, item_id: int) -> HttpResponse:
+    item = _item(request, item_id)
+    form = Rejection(item, request.POST)
+    if not form.is_valid():
+        return _page(request, item, confirm="reject", form=form, status=422)
+    try:
+        services.reject(item, by=request.user, **form.cleaned_data)
+    except NotDecidable as exc:
+        return _refused(request, item, exc)
+    return _decided(item)
+
+
+@require_POST
+@login_required
+def ask_again(request: PageRequest, item_id: int) -> HttpResponse:
+    item = _item(request, item_id)
+    try:
+        services.ask_again(item, by=request.user)
+    except NotDecidable as exc:
+        return _refused(request, item, exc)
+    return _decided(item)
+
+
+@require_POST
+@login_required
+def drop(request: PageRequest, item_id: int) -> HttpResponse:
+    item = _item(request, item_id)
+    form = Drop(request.POST)
+    if not form.is_valid():
+        return _page(request, item, confirm="drop", form=form, status=422)
+    try:
+        services.drop(item, by=request.user, reason=form.cleaned_data["reason"])
+    except NotDecidable as exc:
+        return _refused(request, item, exc)
+    return _decided(item)
+
+
+def _item(request: PageRequest, item_id: int) -> Item:
+    return get_object_or_404(Item.objects.visible_to(request.user).with_everything(), pk=item_id)
+
+
+def _page(request: PageRequest, item: Item, *, confirm: str = "", form: Any = None, refusal: str = "", status: int = 200) -> HttpResponse:
+    if form is None and confirm in ("reject", "drop"):
+        form = Rejection(item) if confirm == "reject" else Drop()
+    shown = card_of(item, request.user)
+    after = next_for(request.user, item) if "done" in request.GET or refusal else None
+    context = {"inbox": inbox_of(request.user), "card": shown, "confirm": confirm, "form": form, "refusal": refusal, "next": after}
+    return render(request, "outbox/item.html", {**context, "done": "done" in request.GET}, status=status)
+
+
+def _refused(request: PageRequest, item: Item, exc: NotDecidable) -> HttpResponse:
+    """The card as it is now, with what happened. The refusal is in the log."""
+    refusal = services.record_refusal(item, exc, by=request.user)
+    return _page(request, _item(request, item.pk), refusal=refusal, status=409)
+
+
+def _decided(item: Item) -> HttpResponse:
+    # The card shows the decision; a repeat of the press shows the same.
+    return redirect(f"{item.get_absolute_url()}?done=1")
+
+
+def _number(request: PageRequest, name: str) -> int:
+    given = request.GET.get(name, "")
+    return int(given) if given.isdecimal() and len(given) < 19 else 0

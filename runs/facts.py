@@ -1,0 +1,128 @@
+"""All that the pages say about a run, read once: a constant number of queries, however many steps it has."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from functools import cached_property
+from typing import Any
+
+from django.db.models import Avg, DurationField, ExpressionWrapper, F
+from django.utils import timezone
+
+from runs.models import CapabilityRecord, Check, LogEntry, Run, Step
+from runs.sections import Told, sections
+from runs.states import Kind, StepState
+
+S = StepState
+# Something of ours is in the world, and we know it. A call that went out past the pivot is counted apart.
+STANDS = frozenset({S.DONE, S.UNDOING, S.UNDO_FAILED, S.DRIFTED})
+MAYBE = frozenset({S.RUNNING, S.UNKNOWN})
+BACK = frozenset({S.UNDONE, S.SETTLED})
+MARKS = ("run.failed", "run.compensating", "correction.sent")
+
+
+@dataclasses.dataclass
+class Facts:
+    """One run as the database has it now."""
+
+    run: Run
+    steps: list[Step]
+    now: dt.datetime
+    items: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    told: list[Told] = dataclasses.field(default_factory=list)
+    checks: list[Check] = dataclasses.field(default_factory=list)
+    records: dict[str, CapabilityRecord] = dataclasses.field(default_factory=dict)
+    marks: list[LogEntry] = dataclasses.field(default_factory=list)
+
+    def among(self, *states: str) -> list[Step]:
+        return [step for step in self.steps if step.state in states]
+
+    @cached_property
+    def in_effect(self) -> list[Step]:
+        return [step for step in self.among(*STANDS) if step.leaves_effect and not (step.is_irreversible and step.state == S.DONE)]
+
+    @cached_property
+    def maybe(self) -> list[Step]:
+        """Calls that may have happened: looked for, or still running."""
+        return [step for step in self.among(S.UNKNOWN) if step.leaves_effect]
+
+    @cached_property
+    def visible(self) -> list[Step]:
+        """What people can see of what could be taken back."""
+        return [step for step in [*self.in_effect, *self.maybe] if step.seen_by_people and step.kind != Kind.IRREVERSIBLE]
+
+    @cached_property
+    def back(self) -> list[Step]:
+        return [step for step in self.among(*BACK) if step.leaves_effect]
+
+    @cached_property
+    def sent(self) -> list[Step]:
+        return self.among(S.SENT)
+
+    @cached_property
+    def standing(self) -> list[Step]:
+        return self.among(S.LEFT_STANDING)
+
+    @cached_property
+    def held(self) -> list[Step]:
+        return self.among(S.QUEUED)
+
+    @cached_property
+    def withdrawn(self) -> list[Step]:
+        return [step for step in self.among(S.CLOSED) if step.closed_why == "withdrawn"]
+
+    @cached_property
+    def awaiting(self) -> list[Step]:
+        """Held calls that a person may decide now."""
+        return [step for step in self.held if self.item_state(step) == "awaiting"]
+
+    @cached_property
+    def stopped_at(self) -> Step | None:
+        """The step at which a walk back stopped, and where its ways on are."""
+        return next(iter(self.among(S.UNDO_FAILED, S.DRIFTED, S.UNKNOWN)), None)
+
+    @property
+    def awaiting_url(self) -> str:
+        """Where the first call that waits for a person is decided."""
+        return str(self.items[self.awaiting[0].pk].get("url") or "/outbox/") if self.awaiting else ""
+
+    def item_state(self, step: Step) -> str:
+        return str(self.items.get(step.pk, {}).get("state", ""))
+
+    def look_of(self, step: Step) -> str:
+        """The name of the state people see: the item's while it waits, why it was closed, else the step's own."""
+        if step.state == S.QUEUED:
+            found = self.item_state(step)
+            return found if found in ("awaiting", "approved", "expired") else "held"
+        return step.closed_why if step.state == S.CLOSED else step.state
+
+    @cached_property
+    def usual(self) -> dict[str, float]:
+        """Seconds that an undo of each capability took so far, on average; nothing where there is no history."""
+        return usual_undo({step.capability for step in self.steps})
+
+    def mark(self, event: str) -> LogEntry | None:
+        """The last entry of this kind."""
+        return next((entry for entry in reversed(self.marks) if entry.event == event), None)
+
+
+def read(run: Run, now: dt.datetime | None = None) -> Facts:
+    steps = list(run.steps.as_planned())
+    return Facts(
+        run=run,
+        steps=steps,
+        now=now or timezone.now(),
+        items=sections.items_of(run),
+        told=sections.told(run),
+        checks=list(run.checks.all()),
+        records={record.name: record for record in CapabilityRecord.objects.filter(name__in={step.capability for step in steps})},
+        marks=list(run.entries.filter(event__in=MARKS).order_by("seq")),
+    )
+
+
+def usual_undo(capabilities: set[str]) -> dict[str, float]:
+    took = ExpressionWrapper(F("undone_at") - F("undo_started_at"), output_field=DurationField())
+    undone = Step.objects.filter(capability__in=capabilities, state=S.UNDONE, undo_started_at__isnull=False)
+    averages = undone.order_by().values("capability").annotate(took=Avg(took))
+    return {row["capability"]: row["took"].total_seconds() for row in averages}

@@ -1,0 +1,51 @@
+"""What people fill in on the pages of runs."""
+
+from __future__ import annotations
+
+import zoneinfo
+from typing import Any
+
+from django import forms
+
+from sagaboard.accounts.models import User
+
+
+class ReasonForm(forms.Form):
+    """A reason that stays in the log."""
+
+    reason = forms.CharField(max_length=2000, strip=True, widget=forms.Textarea, error_messages={"required": "A reason is required."})
+
+
+class SettleForm(forms.Form):
+    """How a step ended, says a person. An effect only where it happened."""
+
+    WAYS = [
+        ("again", "Try the undo again"),
+        ("undone_by_hand", "I have undone it by hand"),
+        ("left_standing", "Leave it standing and go on"),
+        ("happened", "It happened"),
+        ("never_happened", "It never happened"),
+    ]
+    how = forms.ChoiceField(choices=WAYS, error_messages={"required": "Choose how it ended."})
+    reason = forms.CharField(max_length=2000, strip=True, required=False)
+    effect = forms.CharField(max_length=20_000, required=False, widget=forms.Textarea)
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        if found.get("how") and not found.get("reason"):
+            self.add_error("reason", "A reason is required: say how you know.")
+        return found
+
+
+class SettingsForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """How pages look to one person."""
+
+    class Meta:
+        model = User
+        fields = ("theme", "time_zone", "shortcuts")
+
+    def clean_time_zone(self) -> str:
+        name = str(self.cleaned_data["time_zone"])
+        if name not in zoneinfo.available_timezones():
+            raise forms.ValidationError("No such time zone. Write it as Europe/Zurich or UTC.")
+        return name

@@ -1,0 +1,169 @@
+"""The list of runs: which of them need someone, and what one line says of each. A constant number of queries."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import defaultdict
+
+from runs import exposure, strip
+from runs.facts import Facts
+from runs.models import Run, Step
+from runs.models.run import RunQuerySet
+from runs.sections import sections
+from runs.states import RunState, StepState
+from sagaboard.accounts.models import User
+
+PAGE = 50
+# More than this many unfinished runs are not read line by line.
+AT_MOST = 200
+FILTERS = {"needs": "Needs someone", "visible": "Visible to people", "running": "Running", "compensated": "Compensated"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One run in the list."""
+
+    run: Run
+    facts: Facts
+    strip: strip.Strip
+    look: str
+    label: str
+    visible: list[Step]
+    visible_since: dt.datetime | None
+    awaiting: int
+    last_at: dt.datetime
+
+    @property
+    def readers(self) -> str:
+        return ", ".join(dict.fromkeys(step.read_by for step in self.visible))
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Longest seen by people first, then stuck, failed, not known, waiting for a yes."""
+        order = [
+            bool(self.visible_since),
+            self.run.state == RunState.STUCK,
+            self.run.state == RunState.FAILED,
+            self.look == "unknown",
+            True,
+        ]
+        moment = self.visible_since or self.run.last_heard_at
+        return order.index(True), moment.timestamp()
+
+    @property
+    def was_seen(self) -> list[Step]:
+        return [step for step in [*self.facts.back, *self.facts.standing] if step.seen_by_people]
+
+
+@dataclasses.dataclass(frozen=True)
+class Board:
+    """The three groups, and how many there are of each kind."""
+
+    needs: list[Line]
+    running: list[Line]
+    finished: list[Line]
+    older: int | None
+    counts: dict[str, int]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.needs or self.running or self.finished)
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What the address asks for."""
+
+    state: str = ""
+    q: str = ""
+    owner: str = ""
+    agent: str = ""
+    seen: str = ""
+    before: int | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return not (self.state or self.q or self.owner or self.agent or self.seen or self.before)
+
+
+def board(user: User, wanted: Wanted, now: dt.datetime) -> Board:
+    awaiting = sections.awaiting()
+    visible = Run.objects.visible_to(user)
+    asked = _narrowed(visible, wanted, awaiting)
+    need_ids = set(asked.needing_someone().values_list("pk", flat=True)[:AT_MOST])
+    need_ids |= set(asked.filter(pk__in=awaiting).values_list("pk", flat=True)[:AT_MOST])
+    rows = asked.select_related("owner", "taken_by").with_last_entry()
+    running = [] if wanted.before else list(rows.moving().exclude(pk__in=need_ids)[:AT_MOST])
+    needs = [] if wanted.before else list(rows.filter(pk__in=need_ids))
+    ended = rows.exclude(pk__in=need_ids).exclude(pk__in=asked.moving().values("pk"))
+    finished = list((ended.filter(pk__lt=wanted.before) if wanted.before else ended)[: PAGE + 1])
+    lines = _lines([*needs, *running, *finished[:PAGE]], awaiting, now)
+    return Board(
+        needs=sorted((lines[run.pk] for run in needs), key=lambda line: line.rank),
+        running=sorted((lines[run.pk] for run in running), key=lambda line: -line.last_at.timestamp()),
+        finished=[lines[run.pk] for run in finished[:PAGE]],
+        older=finished[PAGE - 1].pk if len(finished) > PAGE else None,
+        counts=_counts(visible, awaiting),
+    )
+
+
+def _narrowed(runs: RunQuerySet, wanted: Wanted, awaiting: dict[int, int]) -> RunQuerySet:
+    if wanted.q:
+        runs = runs.matching(wanted.q)
+    if wanted.owner:
+        runs = runs.filter(owner__username=wanted.owner)
+    if wanted.agent:
+        runs = runs.filter(agent=wanted.agent)
+    if wanted.seen == "people" or wanted.state == "visible":
+        runs = runs.seen_by_people_now()
+    if wanted.state == "compensated":
+        runs = runs.filter(state=RunState.COMPENSATED)
+    if wanted.state == "running":
+        runs = runs.moving()
+    if wanted.state == "needs":
+        runs = runs.filter(pk__in=runs.needing_someone().values("pk")) | runs.filter(pk__in=awaiting)
+    return runs
+
+
+def _lines(runs: list[Run], awaiting: dict[int, int], now: dt.datetime) -> dict[int, Line]:
+    steps: dict[int, list[Step]] = defaultdict(list)
+    wide = ("args", "prepared", "effect", "why", "undo_error", "settled_why", "seen_at_settling")
+    for step in Step.objects.filter(run__in=[run.pk for run in runs]).as_planned().defer(*wide):
+        steps[step.run_id].append(step)
+    return {run.pk: _line(run, steps[run.pk], awaiting.get(run.pk, 0), now) for run in runs}
+
+
+def _line(run: Run, steps: list[Step], awaiting: int, now: dt.datetime) -> Line:
+    facts = Facts(run, steps, now)
+    seen = [] if run.state == RunState.SUCCEEDED else facts.visible
+    starts = [exposure.of(step).started for step in seen]
+    look, label = look_of(facts, awaiting)
+    since = min((start for start in starts if start), default=None)
+    last_at = run.last_at or run.opened_at  # type: ignore[attr-defined]  # annotated
+    return Line(run, facts, strip.of(steps), look, label, seen, since, awaiting, last_at)
+
+
+def look_of(facts: Facts, awaiting: int) -> tuple[str, str]:
+    """The pill of a run: its state, or what it waits for."""
+    run = facts.run
+    if run.state == RunState.FAILED and not facts.in_effect and not facts.maybe and not facts.sent:
+        return "failed", "Failed, nothing to undo"
+    if run.is_going_forward and facts.maybe:
+        return "unknown", ""
+    if run.is_going_forward and facts.among(StepState.ON_HOLD):
+        return "on_hold", ""
+    if run.is_going_forward and awaiting:
+        return "awaiting", ""
+    return run.state, ""
+
+
+def _counts(runs: RunQuerySet, awaiting: dict[int, int]) -> dict[str, int]:
+    needs = set(runs.needing_someone().values_list("pk", flat=True)) | set(runs.filter(pk__in=awaiting).values_list("pk", flat=True))
+    return {
+        "all": runs.count(),
+        "needs": len(needs),
+        "visible": runs.seen_by_people_now().count(),
+        "running": runs.moving().count(),
+        "compensated": runs.filter(state=RunState.COMPENSATED).count(),
+    }

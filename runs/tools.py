@@ -1,0 +1,144 @@
+"""The registry as its page shows it: every tool, its way back, and what is missing, problems first."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import defaultdict
+
+from django.db.models import Count
+from django.utils import timezone
+
+from runs import registry
+from runs.models import CapabilityRecord, OutsideTool, Step
+from runs.states import Audience, Kind
+
+OLD = dt.timedelta(days=90)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tool:
+    """One row. `proof` is ok, old, never or na; `outside` for a tool that agents reach past sagaboard."""
+
+    name: str
+    description: str
+    kind: str
+    treated_as: str
+    lives_in: str
+    read_by: str
+    undo: str
+    undone_when: str
+    blank: bool
+    blank_why: str
+    by_nature: bool
+    leaves_effect: bool
+    proof: str
+    proven_at: dt.datetime | None
+    proven_how: str
+    goes_out: str
+    calls: int
+    findings: list[registry.Finding]
+    outside: bool = False
+    record: CapabilityRecord | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Its undo would count if it were drilled."""
+        return self.kind != Kind.IRREVERSIBLE and self.proof in ("old", "never") and not self.blank
+
+    @property
+    def first_line(self) -> str:
+        return self.description.partition("\n")[0]
+
+    @property
+    def group(self) -> int:
+        """Problems first, then what can be taken back, then what can't."""
+        if self.blank or self.is_due:
+            return 0
+        return 2 if self.kind == Kind.IRREVERSIBLE else 1
+
+
+def all_tools() -> list[Tool]:
+    findings = defaultdict(list)
+    for finding in registry.lint():
+        findings[finding.capability].append(finding)
+    since = timezone.now() - dt.timedelta(days=30)
+    calls = dict(Step.objects.filter(requested_at__gte=since).values_list("capability").annotate(Count("pk")).order_by())
+    found = [_tool(record, findings[record.name], calls.get(record.name, 0)) for record in CapabilityRecord.objects.select_related("owner")]
+    found += [_outside(tool) for tool in OutsideTool.objects.all()]
+    return sorted(found, key=lambda tool: (tool.group, not tool.blank, tool.name))
+
+
+def one_tool(name: str) -> Tool | None:
+    return next((tool for tool in all_tools() if tool.name == name and not tool.outside), None)
+
+
+def _tool(record: CapabilityRecord, findings: list[registry.Finding], calls: int) -> Tool:
+    kind = record.stricter_kind or record.kind
+    blank = record.missing_since is not None or (record.leaves_effect and not record.has_undo and record.kind != Kind.IRREVERSIBLE)
+    proof = _proof(record)
+    treated = Kind.IRREVERSIBLE if blank or (kind == Kind.COMPENSATABLE and proof in ("never", "old")) else kind
+    return Tool(
+        name=record.name,
+        description=record.description,
+        kind=kind,
+        treated_as=str(treated) if treated != kind else "",
+        lives_in=record.lives_in,
+        read_by=record.read_by or record.get_audience_display(),
+        undo=record.undo_cost,
+        undone_when=record.undone_when,
+        blank=blank,
+        blank_why="No code defines it any more; runs that used it can’t be undone."
+        if record.missing_since
+        else "Write an undo or remove the tool.",
+        by_nature=record.leaves_effect and not record.has_undo and record.kind == Kind.IRREVERSIBLE,
+        leaves_effect=record.leaves_effect,
+        proof=proof,
+        proven_at=record.proven_at,
+        proven_how=record.proven_how,
+        goes_out=_goes_out(record, str(treated)),
+        calls=calls,
+        findings=findings,
+        record=record,
+    )
+
+
+def _proof(record: CapabilityRecord) -> str:
+    if not record.leaves_effect or not record.has_undo:
+        return "na" if not record.leaves_effect or record.kind == Kind.IRREVERSIBLE else "never"
+    if not record.proven_version:
+        return "never"
+    aged = record.proven_at is not None and timezone.now() - record.proven_at > OLD
+    return "old" if aged or not record.is_proven else "ok"
+
+
+def _goes_out(record: CapabilityRecord, kind: str) -> str:
+    if record.disabled_at:
+        return "disabled"
+    if not record.leaves_effect or kind != Kind.IRREVERSIBLE:
+        return "at once"
+    return "after a yes" if record.audience == Audience.CLIENTS else "after green"
+
+
+def _outside(tool: OutsideTool) -> Tool:
+    return Tool(
+        name=tool.name,
+        description=f"Reached past sagaboard: {tool.reached_by}",
+        kind=Kind.IRREVERSIBLE,
+        treated_as="",
+        lives_in=tool.lives_in,
+        read_by=tool.read_by,
+        undo=tool.undo,
+        undone_when="nothing looks",
+        blank=not tool.undo,
+        blank_why=f"Found {tool.added_at:%-d %b}. Write an undo or remove the tool.",
+        by_nature=False,
+        leaves_effect=True,
+        proof="never",
+        proven_at=None,
+        proven_how="",
+        goes_out="at once, unseen",
+        calls=0,
+        findings=[],
+        outside=True,
+    )

@@ -1,0 +1,84 @@
+"""One step: what it did and how we know, and the ways on where the machine stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from runs import blast_radius, facts, logwords, registry, rights, services
+from runs.exceptions import Refused
+from runs.forms import SettleForm
+from runs.models import Step
+from runs.views.shared import act, answer, find_step
+from sagaboard.web import PageRequest
+
+
+@login_required
+@require_GET
+def step_page(request: PageRequest, number: int, step: int) -> HttpResponse:
+    return render(request, "runs/step.html", _context(request, find_step(request, number, step)))
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def settle(request: PageRequest, number: int, step: int) -> HttpResponse:
+    """A person states how the step ended; the machine looks once more, and what it saw stands beside it."""
+    found = find_step(request, number, step)
+    form = SettleForm(request.POST or None)
+    refusal: Refused | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            _settle(request, found, form.cleaned_data)
+        except Refused as exc:
+            refusal = exc
+        else:
+            return answer(request, number)
+    status = refusal.status if refusal else 422 if form.errors else 200
+    return render(request, "runs/step.html", _context(request, found, form=form, refusal=refusal), status=status)
+
+
+def _settle(request: PageRequest, step: Step, given: dict[str, Any]) -> None:
+    if given["how"] == "again":
+        run, over = step.run, [step.number] if step.state == "drifted" else []
+        services.compensate_run(
+            run,
+            actor=f"person:{request.user}",
+            by=request.user,
+            to=run.undo_to,
+            override=run.override_pivot,
+            undo_over=[*run.undo_over, *over],
+        )
+        return
+    services.settle_step(step, by=request.user, how=given["how"], reason=given["reason"], effect=given["effect"])
+
+
+@login_required
+@require_POST
+def let_through(request: PageRequest, number: int, step: int) -> HttpResponse:
+    found = find_step(request, number, step)
+    return act(request, number, lambda: services.let_through(found, by=request.user))
+
+
+def _context(request: PageRequest, step: Step, **more: Any) -> dict[str, Any]:
+    known = facts.read(step.run)
+    capability = registry.find(step.capability)
+    entries = [logwords.line(entry) for entry in step.entries.order_by("seq").select_related("step")]
+    return {
+        "run": step.run,
+        "step": step,
+        "row": blast_radius.row(known, next(one for one in known.steps if one.pk == step.pk)),
+        "capability": capability,
+        "args": _hidden(step.args, capability.secret if capability else ()),
+        "attempts": [line for line in entries if line.entry.attempt is not None],
+        "log": entries,
+        "rights": rights.of(request.user, step.run),
+        **more,
+    }
+
+
+def _hidden(args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:
+    return {name: f"secret, {len(str(value))} characters" if name in secret else value for name, value in args.items()}

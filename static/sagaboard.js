@@ -1,0 +1,142 @@
+// Keys, ticking times, what happens around a swap, the pace of hidden tabs, copying, one press per form.
+// Every page works without this file.
+(() => {
+  "use strict";
+  const one = (what, where = document) => where.querySelector(what);
+  const all = (what, where = document) => [...where.querySelectorAll(what)];
+  const isField = (el) => el && el.matches("input, textarea, select, [contenteditable]");
+  const say = (text) => { const box = one("#says"); if (box) box.textContent = text; };
+  const skew = () => Date.parse(document.body.dataset.now || "") - started || 0;
+  const started = Date.now();
+  const now = () => Date.now() + skew();
+
+  // ---- times that run
+  const two = (n) => String(n).padStart(2, "0");
+  const duration = (ms) => {
+    const s = Math.max(0, Math.floor(ms / 1000)), m = Math.floor(s / 60), h = Math.floor(s / 3600);
+    if (s < 60) return `${s} s`;
+    if (h < 1) return `${m} min ${two(s % 60)} s`;
+    return h < 48 ? `${h} h ${two(m % 60)} min` : `${Math.floor(h / 24)} days`;
+  };
+  const tick = () => {
+    for (const el of all("[data-since]")) el.textContent = duration(now() - Date.parse(el.dataset.since));
+    for (const el of all("[data-until]")) el.textContent = duration(Date.parse(el.dataset.until) - now());
+    showLiveness();
+  };
+
+  // ---- is this page fresh?
+  let heard = Date.now(), asked = 0;
+  const hhmmss = (ms) => new Date(ms + skew()).toLocaleTimeString("en-GB", { timeZone: document.body.dataset.zone || "UTC" });
+  const showLiveness = () => {
+    const mark = one("#live-mark"), poller = one("[data-poll]");
+    if (!mark || !poller) return;
+    const age = Date.now() - heard, bound = Number(poller.dataset.poll) * 1000 + 5000, old = age > bound;
+    mark.classList.toggle("stale", old);
+    mark.textContent = old ? `Not live since ${hhmmss(heard)}` : `Live · checked ${duration(age)} ago`;
+    const line = one("#old");
+    if (line) { line.hidden = age < 30000 || document.hidden; one("b", line).textContent = duration(age); }
+  };
+  setInterval(tick, 1000);
+
+  // ---- polling: slowly while hidden, at once on return
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (!event.detail.elt.matches("[data-poll]")) return;
+    if (document.hidden && Date.now() - asked < 30000) event.preventDefault();
+    else asked = Date.now();
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.elt.matches("[data-poll]") && event.detail.successful) heard = Date.now();
+    if (event.detail.elt.matches("form")) free(event.detail.elt);
+    if (event.detail.failed && !event.detail.elt.matches("[data-poll]")) say("The server did not answer. It may have been done; load the page again to see.");
+  });
+  document.addEventListener("visibilitychange", () => {
+    const poller = one("[data-poll]");
+    if (!document.hidden && poller && window.htmx) window.htmx.trigger(poller, "look");
+  });
+
+  // ---- swaps: nothing is replaced under a hand that writes, open things stay open, focus goes where it was
+  let open = [], place = "", swappedAt = 0, swapped = null;
+  const isDirty = (el) => all("input, textarea, select", el).some((f) =>
+    f.type === "radio" || f.type === "checkbox" ? f.checked !== f.defaultChecked : f.type !== "hidden" && f.defaultValue !== undefined && f.value !== f.defaultValue);
+  const before = (event) => {
+    const target = event.detail.target, quiet = event.type === "htmx:oobBeforeSwap" || event.detail.elt?.matches("[data-quiet]");
+    if (!target) return;
+    const held = target.contains(document.activeElement) && document.activeElement !== target ? document.activeElement : null;
+    const pointed = target.matches("[data-calm]") && target.matches(":hover, :focus-within");
+    if (quiet && (pointed || isField(held) || isDirty(target))) {
+      event.detail.shouldSwap = false;
+      const line = one("#changed");
+      if (line) line.hidden = false;
+      return;
+    }
+    if (held) place = held.id || held.getAttribute("href") || "";
+    open = all("details[open][id]", target).map((el) => el.id);
+  };
+  const after = (event) => {
+    swappedAt = Date.now(); swapped = event.target;
+    for (const id of open) { const el = document.getElementById(id); if (el) el.open = true; }
+    const dialog = one("#over dialog");
+    if (dialog && !dialog.matches(":modal")) { dialog.removeAttribute("open"); dialog.showModal(); }
+    const led = one("[data-focus]", event.target), back = place && (document.getElementById(place) || one(`[href="${CSS.escape(place)}"]`));
+    if (led) led.focus(); else if (back && event.target.contains(back)) back.focus();
+    place = "";
+    tick();
+  };
+  document.addEventListener("htmx:oobBeforeSwap", before);
+  document.addEventListener("htmx:beforeSwap", before);
+  document.addEventListener("htmx:oobAfterSwap", after);
+  document.addEventListener("htmx:afterSwap", after);
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button, a.btn"), shut = event.target.closest("dialog:modal [data-esc]");
+    if (shut) { event.preventDefault(); event.stopPropagation(); shut.closest("dialog").close(); leave(); return; }
+    if (button && swapped && swapped.contains(button) && document.contains(swapped) && Date.now() - swappedAt < 700) event.preventDefault();
+    const copy = event.target.closest("[data-copy]");
+    if (copy && navigator.clipboard) navigator.clipboard.writeText(copy.dataset.copy).then(() => say("Copied."));
+  }, true);
+  const leave = () => { one("#over").replaceChildren(); all('[hx-target="#over"]').find((el) => el.offsetParent)?.focus(); };
+  document.addEventListener("cancel", (event) => { if (event.target.closest("#over")) setTimeout(leave); }, true);
+
+  // ---- one press per form
+  const free = (form) => all("button[data-was]", form).forEach((el) => { el.disabled = false; el.innerHTML = el.dataset.was; delete el.dataset.was; });
+  document.addEventListener("submit", (event) => setTimeout(() => {
+    if (event.defaultPrevented && !event.target.matches("[hx-post]")) return;
+    if (event.target.method !== "post") return;
+    for (const el of all("button", event.target)) {
+      el.dataset.was = el.innerHTML; el.disabled = true;
+      if (el === event.submitter && el.dataset.busy) el.textContent = el.dataset.busy;
+    }
+  }));
+  window.addEventListener("pageshow", (event) => { if (event.persisted) all("form").forEach(free); });
+
+  // ---- keys: a letter opens or focuses; it never sends or undoes
+  let awaitsPage = 0;
+  const rows = () => all("tr.row a.ttl, .q a.ttl").filter((el) => el.offsetParent);
+  const toRow = (by) => {
+    const found = rows(), at = found.indexOf(document.activeElement);
+    const next = found[Math.min(Math.max(at + by, 0), found.length - 1)];
+    if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); }
+  };
+  const press = (el) => {
+    if (el.matches("a, summary") || el.hasAttribute("data-presses")) el.click();
+    else { el.focus(); say(`${el.textContent.trim()}: Enter presses it.`); }
+  };
+  const shown = (what) => all(what).find((el) => el.offsetParent && !el.disabled);
+  const keys = { "/": () => one("#jump")?.focus(), j: () => toRow(1), k: () => toRow(-1), "?": () => one("#keys")?.showModal(),
+    x: () => one("input[type=checkbox]", document.activeElement.closest("tr, li") || document.createElement("i"))?.click() };
+  document.addEventListener("keydown", (event) => {
+    const letters = document.body.dataset.shortcuts === "on" && !isField(document.activeElement);
+    if (event.key === "Escape" && !one("dialog:modal")) { const out = shown("[data-esc]"); if (out) { event.preventDefault(); out.click(); } return; }
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { const el = shown('[data-key="ctrl+enter"]'); if (el) { event.preventDefault(); press(el); } return; }
+    if (!letters || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (Date.now() - awaitsPage < 1500) {
+      awaitsPage = 0;
+      const page = one(`[data-go="${CSS.escape(event.key)}"]`);
+      if (page) { event.preventDefault(); page.click(); return; }
+    }
+    if (event.key === "g") { awaitsPage = Date.now(); return; }
+    const found = shown(`[data-key="${CSS.escape(event.key)}"]`);
+    if (!found && !keys[event.key]) return;
+    event.preventDefault();
+    if (found) press(found); else keys[event.key]();
+  });
+})();

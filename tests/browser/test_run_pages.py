@@ -1,0 +1,225 @@
+"""The run pages in a real browser: on a desk, on a phone, without scripts, by keyboard, in light and dark."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.db import connection
+from playwright.sync_api import expect
+
+from runs import services
+from runs.engine import compensate
+from runs.states import RunState
+from tests.browser.shots import shoot
+from tests.factories import make_token
+from tests.runs.pages.helpers import again, compensated_run, failed_run, stuck_run
+from tests.runs.pages.scenes import red_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 1000}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _second_wrapper(django_db_setup, live_server, browser):
+    """While Playwright's loop runs, Django sees async code and keeps a second wrapper of the database for this thread."""
+    connection.owner_url = os.environ["DATABASE_URL"]
+    yield
+    connection.close()
+
+
+@pytest.fixture
+def open_as(browser, client, live_server):
+    """A page in a context of its own, signed in; whatever the browser complains of fails the test."""
+    contexts, complaints = [], []
+
+    def open_as(user: Any, address: str, **options: Any) -> Any:
+        client.force_login(user)
+        context = browser.new_context(base_url=live_server.url, **{"viewport": DESK, **options})
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+        context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_server.url}])
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        contexts.append(context)
+        page.goto(address)
+        return page
+
+    yield open_as
+    for context in contexts:
+        for page in context.pages:
+            page.goto("about:blank")
+        context.close()
+    assert [said for said in complaints if "404 (Not Found)" not in said] == []
+
+
+def test_a_red_run_is_seen_previewed_and_undone_live(open_as, alice, team):
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    expect(page.locator("#say")).to_contain_text("Three effects are still out there.")
+    page.get_by_role("link", name="Preview compensation…").click()
+    dialog = page.get_by_role("dialog", name=f"Undo run {run.pk}?")
+    expect(dialog).to_contain_text("all three are still exactly as the run left them")
+    expect(dialog.locator("#dl-h")).to_be_focused()
+    shoot(page, "dialog-desk", full=False)
+    page.wait_for_timeout(800)
+    dialog.get_by_role("button", name="Undo 3 effects, tell 1 person").click()
+    expect(page.locator("#head")).to_contain_text("Compensating")
+    assert again(run).state == RunState.COMPENSATING
+    page.evaluate("window.marked = true")
+    compensate.compensate(run.pk)
+    expect(page.locator("#say")).to_contain_text("Everything is back where it was.", timeout=3000)
+    expect(page.locator("#head")).to_contain_text("Final · no longer updating")
+    assert page.evaluate("window.marked")
+    expect(page.locator("#blast-rows .s-undone")).to_have_count(3)
+
+
+@pytest.mark.parametrize("options", [{}, {"viewport": PHONE, "has_touch": True}])
+def test_the_same_without_scripts(open_as, alice, team, options):
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/", java_script_enabled=False, **options)
+    page.locator("a:visible", has_text="Preview compensation…").click()
+    expect(page.locator("#preview")).to_contain_text("all three are still exactly as the run left them")
+    page.get_by_role("button", name="Undo 3 effects, tell 1 person").click()
+    expect(page.locator("#head")).to_contain_text("Compensating")
+    compensate.compensate(run.pk)
+    page.reload()
+    expect(page.locator("#say")).to_contain_text("Everything is back where it was.")
+
+
+def test_nothing_scrolls_sideways_on_a_phone(open_as, alice, team):
+    run, stuck, done = red_run(team), stuck_run(team), compensated_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/", viewport=PHONE, has_touch=True)
+    for address in (
+        *(f"/runs/{run.pk}/{part}" for part in ("", "compensate/", "leave/", "log/", "report/", "steps/3/")),
+        f"/runs/{stuck.pk}/",
+        f"/runs/{done.pk}/",
+        *("/runs/", "/capabilities/", "/capabilities/set_flag/", "/me/", "/audit/", "/nothing/"),
+    ):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
+
+
+def test_what_on_call_needs_is_on_a_phones_first_screen(open_as, alice, team):
+    run = red_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/", viewport=PHONE, has_touch=True)
+    button = page.locator(".fixed-do a", has_text="Preview compensation…")
+    for seen in (page.locator("#say"), page.locator("#facts"), button):
+        box = seen.bounding_box()
+        assert box["y"] + box["height"] <= PHONE["height"]
+    assert button.bounding_box()["height"] >= 44
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(open_as, alice, team, scheme):
+    run, stuck, done = red_run(team), stuck_run(team), compensated_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/", color_scheme=scheme)
+    for address in (
+        *(f"/runs/{run.pk}/{part}" for part in ("", "compensate/", "leave/", "log/", "report/", "steps/3/")),
+        f"/runs/{stuck.pk}/",
+        f"/runs/{done.pk}/",
+        *("/runs/", "/capabilities/", "/capabilities/set_flag/", "/me/", "/audit/", "/nothing/"),
+    ):
+        page.goto(address)
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{address}\n{found.generate_report()}"
+    page.goto(f"/runs/{run.pk}/")
+    page.get_by_role("link", name="Preview compensation…").click()
+    page.locator("dialog:modal .plan-note").first.wait_for()
+    page.wait_for_timeout(300)
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_letters_open_and_focus_and_never_undo(open_as, alice, team):
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    page.keyboard.press("c")
+    dialog = page.get_by_role("dialog", name=f"Undo run {run.pk}?")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert again(run).state == RunState.FAILED
+    page.keyboard.press("t")
+    expect(page.locator("#actions")).to_contain_text("You are on it")
+    page.keyboard.press("/")
+    expect(page.locator("#jump")).to_be_focused()
+    page.keyboard.type("gocl")
+    expect(page.locator("#jump")).to_have_value("gocl")
+    page.keyboard.press("Tab")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/runs/")
+    page.keyboard.press("j")
+    expect(page.locator("a.ttl").first).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+
+
+def test_letters_can_be_switched_off(open_as, alice, team):
+    run = failed_run(team)
+    alice.shortcuts = False
+    alice.save()
+    page = open_as(alice, f"/runs/{run.pk}/")
+    page.keyboard.press("c")
+    page.wait_for_timeout(400)
+    expect(page.locator("dialog:modal")).to_have_count(0)
+
+
+def test_what_is_typed_survives_what_changes(open_as, alice, team):
+    run = stuck_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    reason = page.get_by_role("textbox", name="Reason")
+    reason.fill("I am still writing")
+    services.take_run(run, by=alice)
+    expect(page.locator("#actions")).to_contain_text("You are on it", timeout=8000)
+    expect(reason).to_have_value("I am still writing")
+    expect(page.locator("#changed")).to_be_visible()
+
+
+def test_times_run_on_and_the_page_says_that_it_is_live(open_as, alice, team):
+    run = red_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    clock = page.locator("#facts time").first
+    first = clock.inner_text()
+    page.wait_for_timeout(1500)
+    assert clock.inner_text() != first
+    expect(page.locator("#live-mark")).to_contain_text("Live · checked")
+
+
+def test_a_page_that_can_not_refresh_says_so(open_as, alice, team):
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    page.route("**/live/**", lambda route: route.fulfill(status=503, body=""))
+    page.evaluate("const now = Date.now; Date.now = () => now() + 40000")
+    expect(page.locator("#live-mark")).to_contain_text("Not live since", timeout=4000)
+    expect(page.locator("#old")).to_be_visible()
+    page.unroute("**/live/**")
+    page.on("console", lambda message: None)
+
+
+def test_the_list_follows_without_a_reload(open_as, alice, team):
+    page = open_as(alice, "/runs/")
+    expect(page.locator("#runs")).to_contain_text("No run yet.")
+    services.open_run(token=make_token(team=team), title="Opened meanwhile", plan=[])
+    expect(page.locator("#runs")).to_contain_text("Opened meanwhile", timeout=8000)
+
+
+def test_pictures(open_as, alice, team):
+    """For people to look at, beside design/screens."""
+    run, done, stuck = red_run(team), compensated_run(team), stuck_run(team)
+    shots = {
+        "run-failed": f"/runs/{run.pk}/", "compensate": f"/runs/{run.pk}/compensate/", "runs": "/runs/", "capabilities": "/capabilities/",
+        "run-compensated": f"/runs/{done.pk}/", "run-stuck": f"/runs/{stuck.pk}/", "report": f"/runs/{run.pk}/report/",
+        "log": f"/runs/{run.pk}/log/", "step": f"/runs/{run.pk}/steps/3/", "capability": "/capabilities/set_flag/", "me": "/me/",
+        "leave": f"/runs/{run.pk}/leave/", "audit": "/audit/",
+    }  # fmt: skip
+    for name, options in {"1440": {}, "390": {"viewport": PHONE, "has_touch": True}, "1440-dark": {"color_scheme": "dark"}}.items():
+        page = open_as(alice, "/runs/", **options)
+        for called, address in shots.items():
+            assert page.goto(address).ok
+            page.wait_for_timeout(150)
+            shoot(page, f"{called}-{name}", full=options.get("viewport") is None or called != "run-failed")

@@ -1,0 +1,45 @@
+"""Runs that were undone after people saw something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corrections.models import Audience, Correction
+from runs import services
+from runs.engine import compensate
+from runs.models import Run
+from tests.factories import do, make_run, make_token, make_user
+
+SHOWN = [
+    {"ref": "one", "capability": "put_thing", "args": {"name": "one"}},
+    {"ref": "show", "capability": "show_thing", "args": {"name": "panel"}},
+]
+SHOWN_TWICE = [*SHOWN, {"ref": "again", "capability": "show_thing", "args": {"name": "banner"}}]
+
+
+def own_audience(name: str = "team", **person: Any) -> Audience:
+    person = {"first_name": "Meera", "last_name": "Joshi", **person}
+    return Audience.objects.create(name=name, owner=make_user("meera", **person), address={"target": "chat", "user": "U1"})
+
+
+def make_undone(*, token: Any = None, plan: Any = None) -> Run:
+    """A run that did its plan, failed, and was undone from its log."""
+    run = make_failed(token=token, plan=plan)
+    services.compensate_run(run, actor="person:x")
+    compensate.compensate(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def make_failed(*, token: Any = None, plan: Any = None) -> Run:
+    token = token or make_token()
+    run = make_run(token=token, plan=plan or SHOWN)
+    for step in list(run.steps.as_planned()):
+        do(run, step.ref)
+    services.fail_run(run, token=token, reason="CI died")
+    run.refresh_from_db()
+    return run
+
+
+def draft_of(run: Run) -> Correction:
+    return run.corrections.get()

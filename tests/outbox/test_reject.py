@@ -1,0 +1,143 @@
+"""No, with a reason that reaches the agent, and what becomes of the run."""
+
+import datetime as dt
+
+import pytest
+from django.utils import timezone
+
+from outbox.models import Decision, Item
+from outbox.receivers import expire_items
+from outbox.states import ItemState
+from runs.engine import compensate
+from runs.sections import sections
+from runs.states import RunState, StepState
+from tests.helpers import reread
+from tests.outbox.scenes import GATE, deliver, item_of, make_released, make_waiting
+from tests.tools import world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run(token):
+    return make_released(token=token)
+
+
+@pytest.fixture
+def item(run):
+    return item_of(run, "tell")
+
+
+def press(client, item, **fields):
+    return client.post(f"/outbox/{item.pk}/reject/", {"digest": item.digest, "reason": "Wrong tone.", "fate": "drop", **fields})
+
+
+def test_only_this_item_is_dropped_and_the_others_go_out(client, alice, run, item):
+    client.force_login(alice)
+    page = client.get(press(client, item).url).content.decode()
+    assert "Nothing was sent. You rejected this." in page
+    other = item_of(run, "also")
+    client.post(f"/outbox/{other.pk}/approve/", {"digest": other.digest})
+    assert deliver(run) == ["more"]
+    assert run.state == RunState.SUCCEEDED
+
+
+def test_the_agent_gets_the_reviewers_words(client, alice, item):
+    client.force_login(alice)
+    press(client, item)
+    step = item.step
+    step.refresh_from_db()
+    assert (step.state, step.closed_why, step.error) == (StepState.CLOSED, "rejected", "Wrong tone.")
+    assert sections.item_of(step)["said"] == "Wrong tone."
+
+
+def test_the_run_is_undone_where_the_reviewer_says_so(client, alice, run, item):
+    client.force_login(alice)
+    press(client, item, fate="compensate")
+    run.refresh_from_db()
+    assert run.state == RunState.COMPENSATING
+    assert item_of(run, "also").state == ItemState.WITHDRAWN
+    compensate.compensate(run.pk)
+    run.refresh_from_db()
+    assert (run.state, world.calls("undo")) == (RunState.COMPENSATED, ["one"])
+
+
+def test_without_a_reason_nothing_is_decided_and_what_was_typed_stays(client, alice, item):
+    client.force_login(alice)
+    response = press(client, item, reason="  ", fate="compensate")
+    assert response.status_code == 422
+    page = response.content.decode()
+    assert "Say why." in page
+    assert 'value="compensate" checked' in page
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize("fate", ["", "send_back", "explode"])
+def test_what_becomes_of_the_run_must_be_one_of_what_is_offered(client, alice, item, fate):
+    client.force_login(alice)
+    assert press(client, item, fate=fate).status_code == 422
+    assert not Decision.objects.exists()
+
+
+def test_a_rejected_gate_undoes_what_came_before_it(client, alice, token):
+    run = make_waiting(token=token, plan=GATE)
+    client.force_login(alice)
+    press(client, item_of(run, "gate"), fate="compensate")
+    compensate.compensate(run.pk)
+    run.refresh_from_db()
+    assert run.state == RunState.COMPENSATED
+
+
+def test_a_gate_may_be_sent_back_and_the_run_stays_open(client, alice, token):
+    run = make_waiting(token=token, plan=GATE)
+    client.force_login(alice)
+    press(client, item_of(run, "gate"), fate="send_back")
+    run.refresh_from_db()
+    assert run.state == RunState.OPEN
+    assert run.steps.get(ref="gate").closed_why == "rejected"
+
+
+def test_a_second_no_is_refused_and_says_who_said_it(client, alice, item):
+    client.force_login(alice)
+    press(client, item)
+    response = press(client, item)
+    assert response.status_code == 409
+    assert "Alice Ahn rejected this" in response.content.decode()
+    assert Decision.objects.count() == 1
+
+
+def test_the_wrong_person_rejects_nothing(client, bob, item):
+    client.force_login(bob)
+    assert press(client, item).status_code == 409
+    assert reread(item).state == ItemState.AWAITING
+
+
+def expired(run):
+    Item.objects.filter(step__run=run).update(expires_at=timezone.now() - dt.timedelta(seconds=1))
+    expire_items(None)
+
+
+def test_an_owner_asks_again_on_the_page(client, run, item):
+    expired(run)
+    client.force_login(run.owner)
+    assert "Ask reviewers again" in client.get(f"/outbox/{item.pk}/").content.decode()
+    assert client.post(f"/outbox/{item.pk}/ask-again/").status_code == 302
+    assert reread(item).state == ItemState.AWAITING
+    assert client.post(f"/outbox/{item.pk}/ask-again/").status_code == 409
+
+
+def test_an_owner_drops_what_expired_with_a_reason(client, run, item):
+    expired(run)
+    client.force_login(run.owner)
+    assert client.post(f"/outbox/{item.pk}/drop/", {"reason": ""}).status_code == 422
+    client.post(f"/outbox/{item.pk}/drop/", {"reason": "too late"})
+    assert reread(item).state == ItemState.DROPPED
+    assert "too late" in client.get(f"/outbox/{item.pk}/").content.decode()
+
+
+def test_somebody_else_neither_asks_again_nor_drops(client, alice, run, item):
+    expired(run)
+    client.force_login(alice)
+    assert client.post(f"/outbox/{item.pk}/ask-again/").status_code == 409
+    assert client.post(f"/outbox/{item.pk}/drop/", {"reason": "x"}).status_code == 409
+    assert reread(item).state == ItemState.EXPIRED
