@@ -141,7 +141,7 @@ def addressee(correction: Correction) -> str:
 def _entries(correction: Correction) -> Iterator[Entry]:
     about = Q(step__in=correction.steps.all()) | Q(event__startswith="correction.", data__correction=correction.pk)
     for entry in correction.run.entries.filter(about, event__in=WORDS).select_related("step").order_by("seq"):
-        word, css = WORDS[entry.event]
+        word, css = ("sent off", "") if entry.data.get("sending") else WORDS[entry.event]
         yield Entry(entry, word, css, _says(entry))
 
 

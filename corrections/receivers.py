@@ -11,9 +11,8 @@ from django.dispatch import receiver
 from corrections import drafting
 from corrections.models import Audience, Correction
 from corrections.states import CorrectionState
-from runs import bell, registry, signals
+from runs import bell, signals
 from runs.clock import Clock
-from runs.engine.attempt import call_for
 from runs.models import Run, Step
 from runs.models.leased import lease_is_free
 from runs.sections import Told, sections
@@ -51,19 +50,15 @@ def _told(run: Run) -> list[Told]:
 
 def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
     """Who would hear of it if these steps were undone: one line a place."""
-    owners = {audience.name: audience for audience in Audience.objects.select_related("owner")}
     found: dict[str, Told] = {}
     for step in steps:
-        capability = registry.find(step.capability)
-        if not step.seen_by_people or step.done_at is None or capability is None or not capability.has("place"):
+        if not step.seen_by_people or step.done_at is None:
             continue
-        call = call_for(capability, step)
-        place, name = capability.place(call), capability.audience_name(call.args)
-        owner = owners.get(name)
-        who = str(owner.owner) if owner else place.label
-        values = {**call.prepared, **call.effect, **call.args.model_dump()}
-        told = Told(who, capability.fill(capability.human_signal, values), place.label, owned=owner is not None or place.kind != "note")
-        found.setdefault(place.key, told)
+        source = drafting.Source(step)
+        owned = drafting.owner_of(source.audience)
+        who = str(owned.owner) if owned else source.place.label
+        told = Told(who, source.signal("")["signal"], source.place.label, owned=owned is not None or source.place.kind != "note")
+        found.setdefault(source.place.key, told)
     return list(found.values())
 
 

@@ -23,6 +23,8 @@ class Exposure:
     # It waits, or waited, and was not sent.
     waits: bool = False
     went_out: bool = False
+    # It was closed unsent: nobody will ever see it.
+    never: bool = False
 
     @property
     def is_machines(self) -> bool:
@@ -53,6 +55,6 @@ class Exposure:
 def of(step: Step) -> Exposure:
     reach = Audience(step.audience) if step.leaves_effect else Audience.MACHINES
     if step.state in NEVER:
-        return Exposure(reach, waits=step.is_irreversible)
+        return Exposure(reach, waits=step.is_irreversible, never=step.state == S.CLOSED)
     started = step.done_at or step.started_at
     return Exposure(reach, started, step.undone_at, at_most=step.done_at is None, went_out=step.is_irreversible)

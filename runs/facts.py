@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from runs.models import CapabilityRecord, Check, LogEntry, Run, Step
 from runs.sections import Told, sections
-from runs.states import Kind, StepState
+from runs.states import Kind, RunState, StepState
 
 S = StepState
 # Something of ours is in the world, and we know it. A call that went out past the pivot is counted apart.
@@ -31,6 +31,8 @@ class Facts:
     now: dt.datetime
     items: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
     told: list[Told] = dataclasses.field(default_factory=list)
+    # Who will be told of what is not undone yet, while a walk is under way.
+    to_tell: list[Told] = dataclasses.field(default_factory=list)
     checks: list[Check] = dataclasses.field(default_factory=list)
     records: dict[str, CapabilityRecord] = dataclasses.field(default_factory=dict)
     marks: list[LogEntry] = dataclasses.field(default_factory=list)
@@ -109,7 +111,7 @@ class Facts:
 
 def read(run: Run, now: dt.datetime | None = None) -> Facts:
     steps = list(run.steps.as_planned())
-    return Facts(
+    found = Facts(
         run=run,
         steps=steps,
         now=now or timezone.now(),
@@ -119,6 +121,9 @@ def read(run: Run, now: dt.datetime | None = None) -> Facts:
         records={record.name: record for record in CapabilityRecord.objects.filter(name__in={step.capability for step in steps})},
         marks=list(run.entries.filter(event__in=MARKS).order_by("seq")),
     )
+    if run.state == RunState.COMPENSATING:
+        found.to_tell = sections.would_tell(run, found.visible)
+    return found
 
 
 def usual_undo(capabilities: set[str]) -> dict[str, float]:

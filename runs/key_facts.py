@@ -36,7 +36,7 @@ def for_undoing(facts: Facts) -> list[Fact]:
         if undoing
         else Fact("Undoing", "–", "between steps")
     )
-    due = [one for one in facts.told if one.state != "dismissed"]
+    due = [one for one in [*facts.told, *facts.to_tell] if one.state != "dismissed"]
     return [
         _fact_undone(facts),
         now,

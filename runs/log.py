@@ -10,11 +10,12 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import connection
 
-from runs.models import Run
+if TYPE_CHECKING:
+    from runs.models import Run
 
 ENTRIES = """
 SELECT seq, to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, event, step_id, attempt, actor, data::text, hash

@@ -183,11 +183,10 @@ def _left(facts: Facts) -> list[Part]:
 def _may_have(facts: Facts, steps: list[Step]) -> list[Part]:
     first = steps[0]
     since = f" since {short(first.started_at, facts.now)}" if first.started_at else ""
-    if first.due_at is None:
-        looking = "A person has to say."
-    else:
-        wait = int((first.due_at - facts.now).total_seconds())
-        looking = f"Looking{since}{f'; the next look is in {duration(wait)}' if wait > 0 else ''}."
+    looking = "A person has to say."
+    if first.due_at is not None:
+        # Times, not durations: the sentence stands on the page until the log grows.
+        looking = f"Looking{since}; the next look is at {short(first.due_at, facts.now)}."
     return [Part(f"Step {first.number} may or may not have happened.", "em"), Part(looking)]
 
 
@@ -243,7 +242,8 @@ def _why(facts: Facts) -> str:
     """The reason, from the log, with its time."""
     run = facts.run
     if run.state == R.OPEN:
-        return f"Silent for {duration(facts.now - run.last_heard_at)}; after {duration(run.patience)} of silence the run is failed."
+        bound = f"{run.patience // 60} min" if run.patience % 60 == 0 else duration(run.patience)
+        return f"Last heard {short(run.last_heard_at, facts.now)}; after {bound} of silence the run is failed."
     if run.state == R.COMPENSATED:
         pressed = facts.mark("run.compensating")
         sent = "" if facts.sent or facts.standing else " Nothing that can’t be taken back was ever sent."

@@ -7,7 +7,8 @@
   const isField = (el) => el && el.matches("input, textarea, select, [contenteditable]");
   const say = (text) => { const box = one("#says"); if (box) box.textContent = text; };
   const skew = () => Date.parse(document.body.dataset.now || "") - started || 0;
-  const started = Date.now();
+  // When the server's answer began, by this browser's clock.
+  const started = performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart || performance.now());
   const now = () => Date.now() + skew();
 
   // ---- times that run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from html.parser import HTMLParser
+from typing import Self
 
 import httpx
 
@@ -77,6 +78,12 @@ class Person:
         self.name = username
         form = next(form for form in self.open("/login/").forms if "password" in form.fields)
         self._send(form, "/login/", {"username": username, "password": password})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self.client.close()
 
     def open(self, path: str) -> Page:
         answer = self.client.get(path)

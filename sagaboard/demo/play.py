@@ -135,7 +135,8 @@ def red(stage: Stage) -> Played:
     worst = stage.reading()
     stage.wait_for(run, "failed")
     stage.say(f"  run {run} failed by silence; Tomas opens the preview and presses Compensate")
-    stage.person("tomas").press(f"/runs/{run}/compensate/", f"/runs/{run}/compensate/")
+    with stage.person("tomas") as tomas:
+        tomas.press(f"/runs/{run}/compensate/", f"/runs/{run}/compensate/")
     stage.wait_for(run, "compensated")
     stage.say("  undone and verified; Ana sends the correction")
     _send_corrections(stage, run)
@@ -192,11 +193,12 @@ def _readings(stage: Stage, before: JSON, worst: JSON) -> dict[str, JSON]:
 def _send_corrections(stage: Stage, run: int) -> None:
     from corrections.models import Correction
 
-    owner = stage.person("ana")
     for correction in Correction.objects.filter(run=run).open():
         page = correction.get_absolute_url()
-        owner.press(f"{page}?confirm=send", f"{page}send/")
-        _until(lambda pk=correction.pk: Correction.objects.get(pk=pk).state == "sent", f"correction {correction.pk} was not sent")
+        with stage.person("ana") as owner:
+            owner.press(f"{page}?confirm=send", f"{page}send/")
+        sent = Correction.objects.filter(pk=correction.pk, state="sent")
+        _until(sent.all().exists, f"correction {correction.pk} was not sent")
 
 
 def _release(stage: Stage, run: int) -> None:
@@ -206,11 +208,11 @@ def _release(stage: Stage, run: int) -> None:
     tip = stage.scene.reading()["git"]["feature/billing-field"]
     stage.api("PUT", f"/runs/{run}/checks/ci", {"state": "success", "subject": tip}, token=stage.cast.checker)
     stage.wait_for(run, "releasing")
-    reviewer = stage.person("priya")
     for item in Item.objects.filter(step__run=run).awaiting().in_order():
         stage.say(f"  Priya approves “{item}”")
         page = item.get_absolute_url()
-        reviewer.press(f"{page}?confirm=approve", f"{page}approve/")
+        with stage.person("priya") as reviewer:
+            reviewer.press(f"{page}?confirm=approve", f"{page}approve/")
     stage.wait_for(run, "succeeded")
 
 

@@ -12,6 +12,7 @@ from corrections.states import CorrectionState
 from outbox import services as outbox
 from runs import services
 from runs.engine import compensate
+from runs.sections import sections
 from runs.states import RunState, StepState
 from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_failed, make_undone, own_audience
 from tests.factories import make_run, make_user
@@ -147,6 +148,15 @@ def test_a_draft_that_says_reverted_before_the_log_does_is_not_sent(token):
     assert wording.problems(draft) == ["It says that it was reverted, and the log does not. Leave that field empty."]
 
 
+def test_what_went_out_and_still_holds_is_not_followed_by_another(token):
+    own_audience()
+    run = make_undone(token=token)
+    corrections.send(draft_of(run), by=run.owner, revision=1)
+    delivery.deliver(run.pk, draft_of(run).pk)
+    assert drafting.draft(_locked(run), run.steps.get(ref="show"), "gone") is None
+    assert run.corrections.count() == 1
+
+
 def test_what_went_out_is_followed_by_a_second_one_when_it_is_no_longer_so(token):
     own_audience()
     run = make_stuck(token)
@@ -189,6 +199,15 @@ def test_a_dismissed_signal_that_is_undone_again_is_drafted_again(token):
     Correction.objects.filter(pk=draft.pk).update(state=CorrectionState.DISMISSED, dismissed_by="x", dismissed_why="y")
     drafting.draft(_locked(run), run.steps.get(ref="show"), "undone")
     assert run.corrections.count() == 2
+
+
+def test_the_preview_of_an_undo_names_who_would_be_told(token, monkeypatch):
+    own_audience()
+    run = make_failed(token=token)
+    told = sections.would_tell(run, list(run.steps.all()))
+    assert [(one.who, one.what, one.how, one.owned) for one in told] == [("Meera Joshi", "panel on the board", "the board", True)]
+    monkeypatch.setattr(ShowThing, "place", lambda self, call: call.effect["channel"])
+    assert [one.how for one in sections.would_tell(run, list(run.steps.all()))] == ["whoever read show_thing"]
 
 
 def test_times_are_in_the_readers_zone_too(token):

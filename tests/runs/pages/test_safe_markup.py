@@ -3,15 +3,18 @@
 import re
 
 import pytest
+from django.conf import settings
 
-from runs import services
+from runs import blast_radius, services
 from runs.models import OutsideTool
+from sagaboard.templatetags import words
 from tests.factories import do, make_run, make_token
 from tests.runs.pages.helpers import compensated_run, failed_run, stuck_run
 from tests.runs.pages.scenes import red_run
 from tests.tools import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
+TEMPLATES = settings.BASE_DIR / "templates"
 FORBIDDEN = {
     "a style attribute": re.compile(r"<[^>]*\sstyle\s*=", re.I),
     "a style element": re.compile(r"<style\b", re.I),
@@ -68,6 +71,14 @@ def test_no_page_holds_what_the_policy_forbids(client, alice, team):
         policy = answer["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy
         assert "<script src=" in page or "<html" not in page
+
+
+def test_every_icon_is_in_the_sprite():
+    drawn = set(re.findall(r'<symbol id="i-([\w-]+)"', (TEMPLATES / "_sprite.html").read_text()))
+    used = {shape for _, shape, _ in words.LOOKS.values()} | set(blast_radius.READERS.values())
+    for template in TEMPLATES.rglob("*.html"):
+        used |= set(re.findall(r"{% icon ['\"]([\w-]+)['\"] %}", template.read_text()))
+    assert used <= drawn, used - drawn
 
 
 def test_what_others_wrote_is_escaped_everywhere(client, alice, team):

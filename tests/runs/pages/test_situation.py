@@ -26,7 +26,7 @@ def facts_of(state, *steps, checks=(), told=(), items=None, **run):
     for number, one in enumerate(steps, 1):
         one.pk, one.number = number, number
     made = Run(pk=4182, title="Add a field", state=state, opened_at=AGO, last_heard_at=NOW - dt.timedelta(seconds=12), **run)
-    return Facts(made, list(steps), NOW, items or {}, list(told), list(checks))
+    return Facts(made, list(steps), NOW, items=items or {}, told=list(told), checks=list(checks))
 
 
 def says(*given, **more):
@@ -45,7 +45,7 @@ WITHDRAWN = step("closed", "clients", sends=True, closed_why="withdrawn")
          "Step 3 of 4 is running. Two effects exist, machines only. Nothing was sent."),
         (("open", step("done")), "Waiting for the agent’s next call. One effect exists, machines only. Nothing was sent."),
         (("open", step("done"), step("unknown", due_at=NOW + dt.timedelta(seconds=20))),
-         "Step 2 may or may not have happened. Looking since 02:53:41; the next look is in 20 s. One effect exists, machines only. "
+         "Step 2 may or may not have happened. Looking since 02:53:41; the next look is at 03:05:04. One effect exists, machines only. "
          "Nothing was sent."),
         (("open", step("unknown", due_at=None)),
          "Step 1 may or may not have happened. A person has to say. No effect exists. Nothing was sent."),
@@ -112,6 +112,17 @@ def test_a_send_that_failed_is_where_it_stopped():
     assert (
         says("stuck", step("sent", sends=True), step("failed", sends=True)) == "Stopped at step 2: it could not be sent. One call went out."
     )
+
+
+def test_silence_has_a_bound_that_is_said():
+    assert situation.of(facts_of("open")).why == "Last heard 03:04:32; after 5 min of silence the run is failed."
+
+
+def test_who_will_be_told_is_said_while_it_is_undone():
+    known = facts_of("compensating", step("done", "people"))
+    known.to_tell = [Told("Meera", "flag", "a note")]
+    fact = situation.of(known).facts[3]
+    assert (fact.label, fact.value, fact.small) == ("To be told", "1", "Meera")
 
 
 def test_paused_is_not_failed():
