@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Count
 from django.dispatch import receiver
 
 from outbox import release, services
@@ -94,5 +95,11 @@ def _items_of(run: Run) -> dict[int, dict[str, Any]]:
     return {item.step_id: _item(item) for item in items}
 
 
+def _awaiting() -> dict[int, int]:
+    """How many items of each run wait for a person."""
+    return dict(Item.objects.awaiting().values_list("step__run").annotate(number=Count("pk")).order_by())
+
+
 sections.item_of = _item_of
+sections.awaiting = _awaiting
 sections.items_of = _items_of

@@ -32,7 +32,7 @@ class Sections:
     # All items of a run at once, by step id.
     items_of: Callable[[Run], dict[int, dict[str, Any]]] = lambda run: {}
     # How many calls of each run wait for a yes: run number -> count; runs without one are left out.
-    awaiting: Callable[[], dict[int, int]] = lambda: {}
+    awaiting: Callable[[], dict[int, int]] = dict
     # Who was told, or would be.
     told: Callable[[Run], list[Told]] = lambda run: []
     would_tell: Callable[[Run, list[Step]], list[Told]] = lambda run, steps: []

@@ -64,7 +64,9 @@ class Site:
         stack = Stack(self.folder / "state", port=_free_port(), workers=self.workers)
         self.output = open(self.folder / "log.txt", "w")  # noqa: SIM115  (closed with the site)
         # The test's database is migrated already.
-        self.supervisor = Supervisor(self.folder / "state", stages=lambda: stack.stages()[2:], stream=self.output, backoff=Backoff(most=0.5), port=stack.port)
+        self.supervisor = Supervisor(
+            self.folder / "state", stages=lambda: stack.stages()[2:], stream=self.output, backoff=Backoff(most=0.5), port=stack.port
+        )
         self.url = stack.url
         self.supervisor.start()
 

@@ -31,11 +31,10 @@ def _from_file(target: Target, path: Path) -> str:
 
 
 def credential_name(target: Target) -> str:
-    """What a person may know of the credential: where it lies, never its text."""
-    for option in ("token_file", "token_env"):
-        if target.get(option):
-            return f"{option} {target[option]}"
-    return f"token of {target.name}"
+    """What a person may know of the credential: what it is called, never its text, nor where this machine keeps it."""
+    if path := target.get("token_file"):
+        return f"file “{Path(path).name}”"
+    return f"variable {name}" if (name := target.get("token_env")) else f"token of {target.name}"
 
 
 def scrub(text: str, *secrets: str) -> str:

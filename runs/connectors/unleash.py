@@ -19,6 +19,7 @@ from urllib.parse import quote
 import pydantic
 
 from runs.capability import JSON, Args, Call, Capability, Message, Payload, Place
+from runs.capability import Reading as Reach
 from runs.connectors import slack
 from runs.connectors.credentials import credential
 from runs.connectors.http import Service, before_sending, looking, service
@@ -151,6 +152,9 @@ class SetFlag(Capability[SetFlagArgs]):
         }
         said = f"Flag {args.flag} {word(on=args.value)} for {args.segment}"
         return Payload(to=to, body=canonical({"segment": args.segment, "strategy": strategy}), title=said, as_read=said)
+
+    def classify(self, args: SetFlagArgs) -> Reach:
+        return Reach(read_by=f"humans ({args.segment})")
 
     def audience_name(self, args: SetFlagArgs) -> str:
         return args.segment

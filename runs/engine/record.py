@@ -62,7 +62,8 @@ def failed(attempt: Attempt, exc: NoEffect) -> None:
         if step is None:
             return
         step.error = text(exc.reason)
-        again = _wait_before_again(step, attempt.capability, exc)
+        # What nobody waits for any more is not tried again.
+        again = _wait_before_again(step, attempt.capability, exc) if run.is_going_forward else None
         run.append("step.failed", step=step, attempt=attempt.number, why=step.error, again_in=again)
         if again is None:
             _give_up(run, step, attempt.capability)
@@ -181,8 +182,9 @@ def _late(run: Run, attempt: Attempt, effect: dict[str, Any]) -> None:
     step.effect, step.done_at = storable(effect), run.now
     step.settled_by = step.settled_why = step.closed_why = ""
     step.state = StepState.SENT if step.is_irreversible else StepState.DONE
-    step.intent_seq = step.intent_seq or 1
-    step.save(update_fields=["state", "effect", "done_at", "settled_by", "settled_why", "closed_why", "intent_seq"])
+    step.save(update_fields=["state", "effect", "done_at", "settled_by", "settled_why", "closed_why"])
+    if step.is_irreversible:
+        signals.step_sent.send(Step, run=run, step=step)
     if run.is_going_forward or run.state in (RunState.COMPENSATING, RunState.FAILED):
         return
     if run.pivot_at or step.is_irreversible:

@@ -20,7 +20,6 @@ from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState, StepState
 from sagaboard.accounts.models import Team, User
 
-
 WALKS_WITHIN = 300.0
 
 

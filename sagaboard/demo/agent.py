@@ -91,7 +91,13 @@ def ask(api: Api, run: int, step: JSON) -> bool:
     answer = api.call("POST", f"/runs/{run}/steps", body)
     while answer.get("state") in ("requested", "running", "unknown"):
         answer = api.call("GET", f"/runs/{run}/steps/{answer['number']}")
-    tell(step=ref, status=answer["status"], state=answer.get("state"), effect=answer.get("effect"), error=answer.get("error") or answer.get("detail"))
+    tell(
+        step=ref,
+        status=answer["status"],
+        state=answer.get("state"),
+        effect=answer.get("effect"),
+        error=answer.get("error") or answer.get("detail"),
+    )
     return answer.get("state") in ("done", "nothing_to_undo", "queued", "sent")
 
 

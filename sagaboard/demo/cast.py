@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 
 from corrections.models import Audience
-from runs.models import Run, Rules, TokenRules
+from runs.models import Rules, Run, TokenRules
 from runs.services import leave_standing, stop_run
 from runs.services.drilling import Drilled, drill
 from runs.states import RunState

@@ -48,12 +48,20 @@ def of(played: Played) -> JSON:
 
 
 def _call(entry: JSON) -> JSON:
-    return {"at": entry["at"], "system": entry["system"], "call": f"{entry['method']} {entry['path']}", "key": entry.get("key"), "effect": entry["effect"]}
+    return {
+        "at": entry["at"],
+        "system": entry["system"],
+        "call": f"{entry['method']} {entry['path']}",
+        "key": entry.get("key"),
+        "effect": entry["effect"],
+    }
 
 
 def doubled(ledger: list[JSON]) -> int:
     """How many calls had an effect although one with the same key and address had had it before."""
-    effects = Counter((entry["system"], entry["method"], entry["path"], entry["key"]) for entry in ledger if entry["effect"] and entry.get("key"))
+    effects = Counter(
+        (entry["system"], entry["method"], entry["path"], entry["key"]) for entry in ledger if entry["effect"] and entry.get("key")
+    )
     return sum(count - 1 for count in effects.values())
 
 

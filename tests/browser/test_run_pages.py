@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from django.conf import settings
-from django.db import connection
 from playwright.sync_api import expect
 
 from runs import services
@@ -21,39 +16,6 @@ from tests.runs.pages.scenes import red_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 1000}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _second_wrapper(django_db_setup, live_server, browser):
-    """While Playwright's loop runs, Django sees async code and keeps a second wrapper of the database for this thread."""
-    connection.owner_url = os.environ["DATABASE_URL"]
-    yield
-    connection.close()
-
-
-@pytest.fixture
-def open_as(browser, client, live_server):
-    """A page in a context of its own, signed in; whatever the browser complains of fails the test."""
-    contexts, complaints = [], []
-
-    def open_as(user: Any, address: str, **options: Any) -> Any:
-        client.force_login(user)
-        context = browser.new_context(base_url=live_server.url, **{"viewport": DESK, **options})
-        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
-        context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_server.url}])
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        contexts.append(context)
-        page.goto(address)
-        return page
-
-    yield open_as
-    for context in contexts:
-        for page in context.pages:
-            page.goto("about:blank")
-        context.close()
-    assert [said for said in complaints if "404 (Not Found)" not in said] == []
 
 
 def test_a_red_run_is_seen_previewed_and_undone_live(open_as, alice, team):

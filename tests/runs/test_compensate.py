@@ -1,8 +1,9 @@
 import pytest
+
 from runs import services
 from runs.engine import compensate
 from runs.states import RunState, StepState
-from tests.factories import do, make_run, make_token
+from tests.factories import do, make_run
 from tests.tools import world
 
 pytestmark = pytest.mark.django_db(transaction=True)

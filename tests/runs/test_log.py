@@ -38,13 +38,17 @@ def test_a_writer_can_neither_choose_number_nor_hash(run):
     assert log.verify(run).whole
 
 
-@pytest.mark.parametrize("statement", ["UPDATE runs_logentry SET actor = 'x'", "DELETE FROM runs_logentry", "TRUNCATE runs_logentry CASCADE"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE runs_logentry SET actor = 'x'", "DELETE FROM runs_logentry", "TRUNCATE runs_logentry CASCADE"]
+)
 def test_the_application_is_refused_every_change(run, statement):
     with pytest.raises(ProgrammingError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
 
 
-@pytest.mark.parametrize("statement", ["UPDATE runs_logentry SET actor = 'x'", "DELETE FROM runs_logentry", "TRUNCATE runs_logentry CASCADE"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE runs_logentry SET actor = 'x'", "DELETE FROM runs_logentry", "TRUNCATE runs_logentry CASCADE"]
+)
 def test_the_owner_is_refused_by_the_triggers_too(run, statement):
     with psycopg.connect(connection.owner_url) as owner, pytest.raises(psycopg.errors.InsufficientPrivilege, match="append-only"):
         owner.execute(statement)

@@ -4,9 +4,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from runs import registry
+from runs.exceptions import Invalid
 from runs.models import CapabilityRecord
 from runs.services.drilling import drill
-from runs.exceptions import Invalid
 from runs.states import Audience, Kind
 from tests.factories import make_team, make_user
 from tests.tools import PutThing, ShowThing, Thing, world
@@ -103,7 +103,11 @@ def test_lint_says_what_is_missing(changes, code):
 
 
 def test_the_connectors_have_nothing_that_lint_complains_of():
-    ours = [finding for finding in registry.lint_code() if finding.capability in ("create_branch", "run_migration", "set_flag", "transition_ticket")]
+    ours = [
+        finding
+        for finding in registry.lint_code()
+        if finding.capability in ("create_branch", "run_migration", "set_flag", "transition_ticket")
+    ]
     assert ours == []
 
 

@@ -54,7 +54,9 @@ class Command(BaseCommand):
         command += ["--headless"] if options["headless"] else []
         command += ["--json", str(options["json"].absolute())] if options["json"] else []
         ours = {name: value for name, value in os.environ.items() if name != "SAGABOARD_AS_OWNER"}
-        return subprocess.run(command, cwd=env.BASE, env={**ours, **stack.urls, "SAGABOARD_STATE": str(stack.state)}, check=False).returncode
+        return subprocess.run(
+            command, cwd=env.BASE, env={**ours, **stack.urls, "SAGABOARD_STATE": str(stack.state)}, check=False
+        ).returncode
 
 
 def stages(stack: Stack, world_port: int) -> Stages:
@@ -84,5 +86,3 @@ def answers(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-

@@ -63,7 +63,9 @@ class Command(BaseCommand):
             document[name] = evidence.of(story(stage))
             found = [f"{name}: {complaint}" for complaint in judge(document[name])]
             state, seconds = document[name]["state"], document[name]["seconds"]
-            self._say(f"  run {document[name]['run']} {state} in {seconds} s; {'all held' if not found else 'NOT HELD: ' + '; '.join(found)}")
+            self._say(
+                f"  run {document[name]['run']} {state} in {seconds} s; {'all held' if not found else 'NOT HELD: ' + '; '.join(found)}"
+            )
             wrong += found
         return document, wrong
 

@@ -21,7 +21,9 @@ def test_opening_a_run_classifies_each_planned_call(agent):
 
 
 def test_the_plan_is_refused_whole_and_every_fault_is_named(agent):
-    answer = agent.post("/runs", {"title": "x", "plan": [{"capability": "nothing"}, {"capability": "put_thing", "args": {"colour": "red"}}]})
+    answer = agent.post(
+        "/runs", {"title": "x", "plan": [{"capability": "nothing"}, {"capability": "put_thing", "args": {"colour": "red"}}]}
+    )
     assert answer.status_code == 422
     assert "nothing" in answer.data["detail"]
     assert "colour" in answer.data["detail"]
