@@ -22,7 +22,10 @@ TWO_COMMITS = """
 INSERT INTO bench_log (run, kind) VALUES (:client_id, 'intent');
 INSERT INTO bench_log (run, kind) VALUES (:client_id, 'done');
 """
-TABLE = "CREATE TABLE IF NOT EXISTS bench_log (id bigserial PRIMARY KEY, run int, kind text, at timestamptz DEFAULT now(), data text DEFAULT repeat('x', 200))"
+TABLE = """
+CREATE TABLE IF NOT EXISTS bench_log (
+    id bigserial PRIMARY KEY, run int, kind text, at timestamptz DEFAULT now(), data text DEFAULT repeat('x', 200)
+)"""
 
 
 def main() -> None:

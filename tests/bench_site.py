@@ -72,7 +72,8 @@ class Bench:
 def measure(folder: Path, base: Callable[[str, int], tuple[float, float]], seconds: float) -> None:
     """Prints the table."""
     stack = Stack(folder / "site", port=8790)
-    with Supervisor(folder / "site", stages=lambda: stack.stages()[2:], stream=open(folder / "log", "w"), port=stack.port) as site:  # noqa: SIM115
+    log = (folder / "log").open("w")
+    with log, Supervisor(folder / "site", stages=lambda: stack.stages()[2:], stream=log, port=stack.port) as site:
         bench = Bench(stack.url)
         bench.steps(1, 1)  # warm
         print(f"{'':34}{'c=1':>22}{'c=16':>22}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -71,10 +72,12 @@ class PutItem(Capability[Item]):
             raise Unreadable(f"the shelf answered {answer.status_code}")
         return dict(answer.json())
 
+    def _known(self, at: Any, call: Any) -> dict[str, str]:
+        return {"Authorization": f"Bearer {Path(at['token_file']).read_text()}", "Idempotency-Key": call.key}
+
     def _call(self, method: str, call: Any, headers: dict[str, str] | None = None, json: Any = None) -> httpx.Response:
         at = target(call.args.shelf, "shelf")
-        with open(at["token_file"]) as file:
-            sent = {"Authorization": f"Bearer {file.read()}", "Idempotency-Key": call.key, **(headers or {})}
+        sent = {**self._known(at, call), **(headers or {})}
         url = f"{at['base_url']}/items/{call.args.name}"
         return httpx.request(method, url, headers=sent, json=json, timeout=call.timeout, trust_env=False)
 
@@ -121,8 +124,7 @@ class SendItem(PutItem):
 
     def _sends(self, method: str, call: Any, content: bytes | None = None) -> httpx.Response:
         at = target(call.args.shelf, "shelf")
-        with open(at["token_file"]) as file:
-            sent = {"Authorization": f"Bearer {file.read()}", "Idempotency-Key": call.key, "Content-Type": "application/json"}
+        sent = {**self._known(at, call), "Content-Type": "application/json"}
         params = {"key": call.key} if method == "GET" else None
         return httpx.request(
             method, f"{at['base_url']}/sends", headers=sent, content=content, params=params, timeout=call.timeout, trust_env=False

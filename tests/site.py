@@ -62,11 +62,10 @@ class Site:
 
     def _start(self) -> None:
         stack = Stack(self.folder / "state", port=_free_port(), workers=self.workers)
-        self.output = open(self.folder / "log.txt", "w")  # noqa: SIM115  (closed with the site)
+        self.output = (self.folder / "log.txt").open("w")
         # The test's database is migrated already.
-        self.supervisor = Supervisor(
-            self.folder / "state", stages=lambda: stack.stages()[2:], stream=self.output, backoff=Backoff(most=0.5), port=stack.port
-        )
+        parts = {"stream": self.output, "backoff": Backoff(most=0.5), "port": stack.port}
+        self.supervisor = Supervisor(self.folder / "state", stages=lambda: stack.stages()[2:], **parts)
         self.url = stack.url
         self.supervisor.start()
 

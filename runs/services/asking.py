@@ -270,15 +270,9 @@ def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: st
     step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None
     step.save()
     event = {StepState.ON_HOLD: "step.on_hold", StepState.QUEUED: "step.queued"}.get(state)
-    facts = {
-        "capability": step.capability,
-        "version": step.version,
-        "key": step.key,
-        "call_key": step.call_key,
-        "args": step.args,
-        "kind": step.kind,
-    }
-    run.append("step.requested", step=step, actor=f"token:{token.name}", audience=step.audience, ref=step.ref, why=step.why, **facts)
+    names = ("capability", "version", "key", "call_key", "args", "kind", "audience", "ref", "why")
+    facts = {name: getattr(step, name) for name in names}
+    run.append("step.requested", step=step, actor=f"token:{token.name}", **facts)
     if event:
         run.append(event, step=step, why=why_held)
 

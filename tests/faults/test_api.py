@@ -138,18 +138,8 @@ SAME = [
     b'{"args":{"b":"\xc3\xa9","a":1.0},"capability":"put_any"}',
     b'{ "args" : { "a" : 1e0 , "b" : "\\u00E9" } , "capability" : "put_any" }',
 ]
-DIFFERENT = [
-    {"v": True},
-    {"v": "true"},
-    {"v": 1},
-    {"v": "1"},
-    {},
-    {"v": None},
-    {"v": "\u00e9"},
-    {"v": "e\u0301"},
-    {"v": [1, 2]},
-    {"v": [2, 1]},
-]
+VALUES = [True, "true", 1, "1", None, "\u00e9", "e\u0301", [1, 2], [2, 1]]
+DIFFERENT = [{}, *({"v": value} for value in VALUES)]
 
 
 def test_api_04_the_same_intent_has_one_key_however_it_is_written():

@@ -11,6 +11,7 @@ from runs.models import LogEntry
 from tests.factories import do, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
+CHANGES = ["UPDATE runs_logentry SET actor = 'x'", "DELETE FROM runs_logentry", "TRUNCATE runs_logentry CASCADE"]
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def test_entries_are_numbered_without_gaps_and_chained(run):
 def test_a_writer_can_neither_choose_number_nor_hash(run):
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO runs_logentry (run_id, seq, at, event, actor, data, hash) VALUES (%s, 999, '2001-01-01', 'run.taken', 'x', '{}', 'forged')",
+            "INSERT INTO runs_logentry (run_id, seq, at, event, actor, data, hash)"
+            " VALUES (%s, 999, '2001-01-01', 'run.taken', 'x', '{}', 'forged')",
             [run.pk],
         )
     last = run.entries.newest_first().first()

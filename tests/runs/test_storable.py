@@ -7,23 +7,15 @@ from hypothesis import strategies as st
 from runs.storable import LONGEST_TEXT, refusals, restored, storable, text
 
 texts = st.text(alphabet=st.characters(codec=None), max_size=20)
+names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8).filter(lambda name: not name.startswith("$"))
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
     max_leaves=15,
 )
 
 
-@given(
-    st.dictionaries(
-        st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8).filter(lambda k: not k.startswith("$")),
-        values,
-        max_size=5,
-    )
-)
+@given(st.dictionaries(names, values, max_size=5))
 def test_whatever_a_target_says_comes_back_unchanged(value):
     stored = storable(value)
     assert restored(stored) == value

@@ -54,9 +54,8 @@ class Command(BaseCommand):
         command += ["--headless"] if options["headless"] else []
         command += ["--json", str(options["json"].absolute())] if options["json"] else []
         ours = {name: value for name, value in os.environ.items() if name != "SAGABOARD_AS_OWNER"}
-        return subprocess.run(
-            command, cwd=env.BASE, env={**ours, **stack.urls, "SAGABOARD_STATE": str(stack.state)}, check=False
-        ).returncode
+        environment = {**ours, **stack.urls, "SAGABOARD_STATE": str(stack.state)}
+        return subprocess.run(command, cwd=env.BASE, env=environment, check=False).returncode
 
 
 def stages(stack: Stack, world_port: int) -> Stages:
