@@ -54,6 +54,15 @@ def test_api_01_a_key_with_other_content_is_refused_and_shows_nothing_of_the_fir
     assert world.calls("do") == ["one"]
 
 
+def test_api_01_a_key_that_opened_a_run_opens_no_other_and_calls_nothing(agent):
+    run = agent.post("/runs", {"title": "x", "plan": [ONE]}, Idempotency_Key="k").data["run"]
+    for path, body in [("/runs", {"title": "y", "plan": [ONE]}), (f"/runs/{run}/steps", ONE)]:
+        answer = agent.post(path, body, Idempotency_Key="k")
+        assert (answer.status_code, answer.data["type"]) == (422, "/problems/key-reused"), path
+    assert Run.objects.count() == 1
+    assert Step.objects.get(run=run).state == "planned"
+
+
 def test_api_01_keys_of_two_tokens_never_meet(agent, team):
     other = Agent(make_token(team=team))
     runs = [open_run(one) for one in (agent, other)]
@@ -119,9 +128,11 @@ def test_api_03_after_a_web_process_died_the_retry_gets_a_definite_answer(site, 
 
     def call() -> Any:
         try:
-            return site.api(agent_token, "POST", f"/runs/{run}/steps", plan[0], Prefer="wait=5", Idempotency_Key="k")
+            answer = site.api(agent_token, "POST", f"/runs/{run}/steps", plan[0], Prefer="wait=5", Idempotency_Key="k")
         except httpx.TransportError:
             return None
+        assert answer.status_code in (200, 202), answer.text  # never "in progress", never refused
+        return answer
 
     began = time.monotonic()
     answer = until(lambda: (found := call()) and found.status_code == 200 and found, 60)

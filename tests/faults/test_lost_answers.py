@@ -34,6 +34,11 @@ def state_of(run: int) -> str:
     return str(Run.objects.get(pk=run).state)
 
 
+def walked(run: int) -> str:
+    """The state in which the way back of the run ended."""
+    return str(until(lambda: (found := state_of(run)) != "compensating" and found))
+
+
 def test_eng_07_a_step_whose_answer_was_lost_is_found_and_undone(site, agent_token):
     run = open_run(site, agent_token, "one")
     site.world.fault("shelf", method="PUT", answer="drop", times=1)
@@ -42,7 +47,7 @@ def test_eng_07_a_step_whose_answer_was_lost_is_found_and_undone(site, agent_tok
     assert events.index("step.requested") < events.index("step.started") < events.index("step.unknown") < events.index("step.done")
     site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "compensated")
+    assert walked(run) == "compensated"
     assert len(puts(site)) == len(deletes(site)) == 1
 
 
@@ -50,10 +55,10 @@ def test_eng_07_without_a_probe_the_run_stops_for_a_person(site, agent_token):
     run = open_run(site, agent_token, "one", capability="blind_item")
     site.world.fault("shelf", method="PUT", answer="drop", times=1)
     ask(site, agent_token, run, "one", capability="blind_item", wait=1)
-    until(lambda: Page.objects.filter(run=run).exists())
+    until(lambda: Page.objects.filter(run=run).exists(), 30)
     site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "stuck")
+    assert walked(run) == "stuck"
     assert Step.objects.get(run=run).state == "unknown"
     assert deletes(site) == []
 

@@ -11,7 +11,7 @@ from runs import services
 from runs.engine import compensate
 from runs.models import LogEntry, Page, Run, Step
 from tests.factories import do, make_run, prove
-from tests.faults.test_lost_answers import ask, open_run, state_of
+from tests.faults.test_lost_answers import ask, open_run, state_of, walked
 from tests.site import until
 from tests.tools import world
 
@@ -62,7 +62,7 @@ def test_eng_11_undo_is_the_exact_reverse_of_the_intents_one_at_a_time(site, age
 
     for _ in range(8):
         current_app.send_task("runs.tasks.compensate_run", args=(run,))
-    until(lambda: state_of(run) == "compensated")
+    assert walked(run) == "compensated"
     undone = [entry for entry in site.world.effects("shelf") if entry["method"] == "DELETE"]
     assert [entry["path"].rpartition("/")[2] for entry in undone] == list(reversed(names))
     assert all(before["ended"] <= after["started"] for before, after in zip(undone, undone[1:], strict=False))
@@ -107,7 +107,7 @@ def test_eng_14_no_definite_answer_is_not_gone(site, agent_token, status):
     site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
     site.world.fault("shelf", method="GET", status=status, times=0)
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "stuck")
+    assert walked(run) == "stuck"
     assert Step.objects.get(run=run).state == "undo_failed"
     assert str(status) in Run.objects.get(pk=run).stopped_why
     assert not [entry for entry in site.world.ledger("shelf") if entry["method"] == "DELETE"]
@@ -153,7 +153,7 @@ def test_eng_16_a_foreign_change_of_another_segment_survives(site, agent_token):
     site.world.change("flags", segment="beta", on=True, rollout="10")
     with_beta = [s for s in site.world.reading()["flag"]["strategies"] if s not in before["strategies"] and "beta" in str(s)]
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "compensated")
+    assert walked(run) == "compensated"
     assert site.world.reading()["flag"]["strategies"] == [*before["strategies"], *with_beta]
 
 
@@ -162,7 +162,7 @@ def test_eng_16_a_foreign_change_of_the_same_segment_stops_the_walk_and_is_shown
     site.world.change("flags", segment="qa-cohort", on=True, rollout="50")
     theirs = site.world.reading()["flag"]
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "stuck")
+    assert walked(run) == "stuck"
     step = Step.objects.get(run=run)
     assert step.state == "drifted"
     assert step.undo_error
@@ -190,7 +190,7 @@ def test_eng_17_a_ticket_that_is_back_already_is_not_moved_and_its_people_are_to
     run = ticket_run(site, agent_token)
     site.world.change("tickets", issue="SAND-1", status="In Progress")
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "compensated")
+    assert walked(run) == "compensated"
     assert moves(site) == 1
     assert Correction.objects.get(run=run).place_kind == "ticket"
 
@@ -199,7 +199,7 @@ def test_eng_17_without_a_legal_way_it_stops_with_what_is_on_offer_and_the_draft
     run = ticket_run(site, agent_token)
     site.world.change("tickets", issue="SAND-1", status="Done")
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "stuck")
+    assert walked(run) == "stuck"
     assert moves(site) == 1
     assert Step.objects.get(run=run).state in ("drifted", "undo_failed")
     assert Correction.objects.filter(run=run).count() == 1

@@ -208,7 +208,7 @@ def test_a_pause_may_be_a_date():
     assert 50 <= pause(format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1))) <= 60
 
 
-def test_a_credential_comes_from_a_file_the_environment_or_the_setting_and_shows_only_where_it_lies(settings, tmp_path, monkeypatch):
+def test_a_credential_comes_from_a_file_the_environment_or_the_setting_and_shows_only_its_name(settings, tmp_path, monkeypatch):
     (tmp_path / "token").write_text("from-file\n")
     monkeypatch.setenv("SHELF_TOKEN", "from-env")
     settings.SAGABOARD_TARGETS = {
@@ -218,7 +218,7 @@ def test_a_credential_comes_from_a_file_the_environment_or_the_setting_and_shows
     }
     found = [target(name, "shelf") for name in "abc"]
     assert [credential(at) for at in found] == ["from-file", "from-env", "from-setting"]
-    assert [credential_name(at) for at in found] == [f"token_file {tmp_path / 'token'}", "token_env SHELF_TOKEN", "token of c"]
+    assert [credential_name(at) for at in found] == ["file “token”", "variable SHELF_TOKEN", "token of c"]
 
 
 def test_a_missing_credential_says_what_to_set(settings):
