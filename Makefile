@@ -30,7 +30,7 @@ bench: $(INSTALLED)
 
 .PHONY: test chromium
 test: chromium $(INSTALLED)
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist loadscope $(ARGS)
 
 # Said before the long run, not in the middle of it. The tests find it the same way.
 chromium:

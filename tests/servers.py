@@ -14,7 +14,8 @@ def begin() -> None:
     # Sync Playwright keeps an event loop running in this thread, which Django would take for async code.
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     if "DATABASE_URL" in os.environ and "REDIS_URL" in os.environ:
-        os.environ.setdefault("SAGABOARD_STATE", str(_folder()))
+        os.environ["SAGABOARD_STATE"] = str(_folder())
+        os.environ["REDIS_URL"] = _own_database(os.environ["REDIS_URL"])
         return
     from sagaboard import embedded
 
@@ -23,6 +24,12 @@ def begin() -> None:
     servers = embedded.start(state / "servers")
     os.environ["DATABASE_URL"], os.environ["REDIS_URL"] = servers.database_url, servers.redis_url
     atexit.register(servers.stop)
+
+
+def _own_database(url: str) -> str:
+    """Tests that run side by side share one broker, and each has its own database of it, as each has one of PostgreSQL."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    return url if not worker else f"{url.rpartition('/')[0]}/{1 + int(worker.removeprefix('gw'))}"
 
 
 def _folder() -> Path:
