@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import Annotated, Any
 
 from django.http import HttpResponse, StreamingHttpResponse
 from ninja import NinjaAPI, Path, Router, Status
+from pydantic import Field
 
 from runs import log, record, registry, services, waiting
 from runs.api_schemas import Compensation, NewRun, NewStep, Reason, Report, RunRecord, Skip, StepRecord, Tool
@@ -22,6 +24,8 @@ api: NinjaAPI = AgentAPI(
 )
 router = Router()
 Number = Path[int]
+Seq = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Limit = Annotated[int, Field(ge=1, le=10_000)]
 
 
 @router.get("/capabilities", response=list[Tool], auth=of_scope("agent", "checker", "auditor", "on_call"), by_alias=True)
@@ -139,9 +143,10 @@ def compensate_run(request: TokenRequest, number: Number, given: Compensation | 
 
 
 @router.get("/runs/{number}/log", auth=of_scope("auditor"), response={200: None, **problem_responses})
-def read_log(request: TokenRequest, number: Number, after: int = 0) -> StreamingHttpResponse:
-    """The log with its hashes, as JSON lines, from the entry behind `after`."""
-    return StreamingHttpResponse(log.export(request.run(number), after), content_type="application/jsonl")
+def read_log(request: TokenRequest, number: Number, after: Seq = 0, limit: Limit = 10_000) -> StreamingHttpResponse:
+    """The log with its hashes, as JSON lines: at most `limit` entries, from the one behind `after`."""
+    lines = itertools.islice(log.export(request.run(number), after), limit)
+    return StreamingHttpResponse(lines, content_type="application/jsonl")
 
 
 def _answer(request: TokenRequest, response: HttpResponse, step: Step, *, also_people: bool = False) -> Status[dict[str, Any]]:

@@ -43,6 +43,8 @@ class Call(Generic[A]):
     started_at: dt.datetime | None = None
     # Seconds this call may take, the hard bound.
     timeout: float = 30.0
+    # Arguments that are references until the call is made.
+    secret: tuple[str, ...] = ()
     # The payload a person approved: what `do` of an irreversible capability sends, byte for byte.
     payload: Payload | None = None
 
@@ -145,6 +147,7 @@ class Capability(Generic[A]):
     queue: ClassVar[str] = "steps"
     # Which arguments make the intent; None means all of them.
     identity: ClassVar[tuple[str, ...] | None] = None
+    # Arguments an agent may only refer to ("secret:NAME"); `do` and the others get the text, nothing that is stored does.
     secret: ClassVar[tuple[str, ...]] = ()
     # Raised by hand when the connector's behaviour changes without its source.
     connector_version: ClassVar[str] = "1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pydantic
 
-from runs import keys, registry
+from runs import keys, registry, secret_args
 from runs.capability import Capability
 from runs.exceptions import Invalid
 from runs.models import CapabilityRecord, Claim
@@ -68,6 +68,8 @@ def validated(capability: Capability[Any], args: dict[str, Any]) -> Any:
 
 def wrong_arguments(capability: Capability[Any], args: dict[str, Any], *, complete: bool = False) -> list[str]:
     """What is wrong with these arguments, a sentence each. Missing ones count only when they should be `complete`."""
+    if raw := secret_args.problems(capability, args):
+        return raw
     try:
         capability.Args.model_validate_json(keys.canonical(args))
     except pydantic.ValidationError as exc:

@@ -142,6 +142,8 @@ SAGABOARD_CAPABILITIES = env.words(
     [f"runs.connectors.{name}" for name in ("git", "migration", "unleash", "jira", "ci", "slack", "partner")],
 )
 SAGABOARD_TARGETS = env.document("SAGABOARD_TARGETS")
+# What secret arguments refer to, by name: a JSON object, or better a file that holds one. Only workers need it.
+SAGABOARD_SECRETS = env.document("SAGABOARD_SECRETS")
 for name, options in SAGABOARD_TARGETS.items():
     if not isinstance(options, dict) or "system" not in options:
         raise ImproperlyConfigured(f"SAGABOARD_TARGETS: “{name}” must be an object that names its system.")

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db import connection
 
-from runs import keys
+from runs import keys, secret_args
 from runs.capability import Call, Capability, Payload
 from runs.exceptions import NoEffect
 from runs.models import Step
@@ -82,6 +82,7 @@ def call_for(capability: Capability[Any], step: Step, *, payload: Payload | None
         effect=effect,
         started_at=step.started_at,
         timeout=timeout_of(capability),
+        secret=capability.secret,
         payload=payload,
     )
 
@@ -90,8 +91,20 @@ def bounded(method: Callable[[Call[Any]], T], call: Call[Any]) -> T:
     """`method(call)`, outside any transaction, cut off after the call's timeout where signals reach."""
     # A call may take minutes and can't be rolled back: a lock held meanwhile would stop everybody else.
     assert not connection.in_atomic_block or getattr(connection.atomic_blocks[-1], "_from_testcase", False), "a call inside a transaction"
-    with _alarm(call.timeout):
-        return method(call)
+    if not call.secret:
+        with _alarm(call.timeout):
+            return method(call)
+    return _with_secrets(method, call)
+
+
+def _with_secrets(method: Callable[[Call[Any]], T], call: Call[Any]) -> T:
+    """The same with the secrets looked up; they are in neither what it returns nor what it raises."""
+    call, texts = secret_args.revealed(call)
+    try:
+        with _alarm(call.timeout):
+            return secret_args.scrubbed(method(call), texts)
+    except Exception as exc:
+        raise secret_args.scrubbed_error(exc, texts) from None
 
 
 @contextmanager
@@ -116,4 +129,6 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 def reason_of(exc: BaseException) -> str:
     """An exception as one line for the log and the page."""
-    return exc.reason if isinstance(exc, NoEffect) else f"{type(exc).__name__}: {exc}"
+    if isinstance(exc, NoEffect):
+        return exc.reason
+    return str(exc) if isinstance(exc, secret_args.CallFailed) else f"{type(exc).__name__}: {exc}"
