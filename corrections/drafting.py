@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import logging
 from typing import Any
@@ -73,6 +74,12 @@ def _reverted_to(signals: list[dict[str, Any]]) -> str:
     return "; ".join(dict.fromkeys(one["reverted_to"] for one in signals if one["reverted_to"]))
 
 
+def _bounded(place: Place) -> Place:
+    """As long as its row may be; a key that is longer is told apart by its digest."""
+    key = place.key if len(place.key) <= 300 else f"{place.key[:200]}…{keys.digest(place.key)}"
+    return dataclasses.replace(place, key=key, label=place.label[:200], kind=place.kind[:40])
+
+
 class Source:
     """What a step's capability knows about its signal. One whose code is gone, or breaks, is told of in plain words.
 
@@ -91,9 +98,9 @@ class Source:
     def _ask(self, capability: Capability[Any]) -> None:
         try:
             self.call = call_for(capability, self.step)
-            self.audience = capability.audience_name(self.call.args)
+            self.audience = capability.audience_name(self.call.args)[:120]
             if capability.has("place"):
-                self.place = capability.place(self.call)
+                self.place = _bounded(capability.place(self.call))
         except Exception:
             log.exception("%s can't say where its signal landed; its correction is delivered by hand.", self.step)
 
@@ -119,7 +126,10 @@ class Source:
         if self.capability is None or not template:
             return ""
         values = {} if self.call is None else {**self.call.prepared, **self.call.effect, **self.call.args.model_dump()}
-        return self.capability.fill(template, values)
+        try:
+            return self.capability.fill(template, values)
+        except (ValueError, LookupError, AttributeError):
+            return str(template)
 
     def _reverted_to(self, how: str) -> str:
         """Only a verified undo is said to be one."""

@@ -73,7 +73,7 @@ def expire(run: Run, item: Item) -> None:
     item.save(update_fields=["state"])
     if item.is_gate:
         lifecycle.close(run, run.steps.get(pk=item.step_id), "expired", actor="engine", said="nobody answered in time")
-        lifecycle.fail(run, f"Nobody decided on {item} in time.")
+        lifecycle.fail_and_undo(run, f"Nobody decided on {item} in time.", actor="engine")
         return
     Step.objects.filter(pk=item.step_id).update(due_at=None)
     page(run, f"“{item}” expired unsent", "Nothing was sent. Ask again, or drop it.", people=[run.owner])
@@ -121,6 +121,8 @@ def _check_turn(run: Run, item: Item) -> None:
         raise NotReleasable(f"it is {item.state}")
     if item.is_gate and run.state == RunState.OPEN:
         return
+    if run.state == RunState.RELEASING and not run.required_checks_green():
+        raise NotReleasable("a check is not green")
     if run.state != RunState.RELEASING:
         raise NotReleasable(f"the run is {run.state}")
     if expire_lapsed(run):

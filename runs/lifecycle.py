@@ -24,11 +24,25 @@ def fail(run: Run, why: str, *, actor: str = "engine") -> None:
     withdraw(run, actor=actor)
     signals.run_failed.send(Run, run=run)
     if not run.steps.in_effect().exists():
+        free_claims(run)
         return
     if run.on_failure == "compensate":
         begin_compensation(run, actor="engine", why="the run's policy undoes at once")
     else:
         page(run, "failed, effects are still out there", why)
+
+
+def fail_and_undo(run: Run, why: str, *, actor: str) -> None:
+    """A rejection, or nobody's answer to a gate: everything before it is undone, whatever `on_failure` says."""
+    fail(run, why, actor=actor)
+    if run.state == RunState.FAILED and run.steps.in_effect().exists():
+        begin_compensation(run, actor=actor, why=why)
+
+
+def free_claims(run: Run) -> None:
+    """A failed run with nothing left in the world holds up nobody else."""
+    if run.state == RunState.FAILED and not run.steps.in_effect().exists():
+        run.claims.filter(live=True).update(live=False)
 
 
 def withdraw(run: Run, *, actor: str = "engine") -> None:
@@ -78,6 +92,14 @@ def advance(run: Run) -> None:
             succeed(run)
     if run.state == RunState.RELEASING and not _still_going_out(run).exists():
         succeed(run)
+
+
+def checks_changed(run: Run) -> None:
+    """After a checker's word that is not red: goes on, also with sending that a check had held up."""
+    releasing = run.state == RunState.RELEASING
+    advance(run)
+    if releasing and run.state == RunState.RELEASING and run.required_checks_green():
+        signals.run_released.send(Run, run=run)
 
 
 def succeed(run: Run) -> None:

@@ -66,7 +66,8 @@ STEP_MOVES: dict[str, frozenset[str]] = {
     # What a late answer brings is written past this table, by record.late_effect alone.
     S.UNDONE: frozenset(),
     S.SETTLED: frozenset(),
-    S.CLOSED: frozenset(),
+    # A gate that a reviewer sent back is asked for anew.
+    S.CLOSED: frozenset({S.QUEUED, S.ON_HOLD}),
 }
 # Something is, or may be, in the world because of this step.
 IN_EFFECT = frozenset({S.RUNNING, S.DONE, S.SENT, S.UNKNOWN, S.UNDOING, S.UNDO_FAILED, S.DRIFTED})
@@ -99,9 +100,9 @@ RUN_MOVES: dict[str, frozenset[str]] = {
     R.FAILED: frozenset({R.COMPENSATING, R.LEFT_STANDING}),
     R.COMPENSATING: frozenset({R.COMPENSATED, R.STUCK, R.FAILED}),
     R.STUCK: frozenset({R.COMPENSATING, R.RELEASING, R.LEFT_STANDING}),
-    R.SUCCEEDED: frozenset({R.COMPENSATING}),
-    R.LEFT_STANDING: frozenset({R.COMPENSATING}),
-    # A late effect was found.
+    # Compensating by a person; stuck where a late effect was found.
+    R.SUCCEEDED: frozenset({R.COMPENSATING, R.STUCK}),
+    R.LEFT_STANDING: frozenset({R.COMPENSATING, R.STUCK}),
     R.COMPENSATED: frozenset({R.COMPENSATING, R.STUCK}),
 }
 GOING_FORWARD = frozenset({R.OPEN, R.CHECKING, R.RELEASING})

@@ -24,7 +24,11 @@ Path = tuple[str | int, ...]
 def storable(value: Any) -> dict[str, Any]:
     """`value` as a JSON object that jsonb accepts; `restored` gives the original back."""
     marked: list[list[str | int]] = []
-    clean = _clean(value if isinstance(value, dict) else {"value": value}, (), marked)
+    document = value if isinstance(value, dict) else {"value": value}
+    if MARK in document:
+        # A target's own field of that name would be taken for ours.
+        document = {(f"{MARK}_" if name == MARK else name): inner for name, inner in document.items()}
+    clean = _clean(document, (), marked)
     if marked:
         clean[MARK] = marked
     return dict(clean)

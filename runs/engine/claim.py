@@ -6,12 +6,14 @@ import logging
 import time
 from typing import Any
 
-from runs import bell, lifecycle, registry, signals
+import pydantic
+
+from runs import bell, keys, lifecycle, registry, signals
 from runs.capability import Capability, Payload
 from runs.engine.attempt import Attempt, call_for, lease_for, timeout_of, worker_name
 from runs.exceptions import NotReleasable
 from runs.locking import locked_run
-from runs.models import Run, Step, System
+from runs.models import CapabilityRecord, Run, Step, System
 from runs.states import RunState, StepState
 
 log = logging.getLogger(__name__)
@@ -24,7 +26,7 @@ def to_do(run_id: int, step_id: int) -> Attempt | None:
         if step is None or not _may_begin(run, step):
             return None
         capability = _defined(run, step)
-        if capability is None:
+        if capability is None or _is_disabled(run, step):
             return None
         payload = None
         if step.is_irreversible:
@@ -33,6 +35,10 @@ def to_do(run_id: int, step_id: int) -> Attempt | None:
             except NotReleasable as exc:
                 log.info("Step %s of run %s does not go out: %s", step.number, run.number, exc)
                 return None
+        if not _args_fit(capability, step):
+            said = f"The arguments no longer fit {step.capability}, which was changed since. Ask for it again, as it is now."
+            lifecycle.close(run, step, "dropped", actor="engine", said=said)
+            return None
         return _start(run, step, capability, payload)
 
 
@@ -87,7 +93,8 @@ def _approved_payload(run: Run, step: Step) -> Payload | None:
 
 
 def _start(run: Run, step: Step, capability: Capability[Any], payload: Payload | None) -> Attempt:
-    seconds = lease_for(timeout_of(capability), timeout_of(capability) if capability.has("prepare") else 0)
+    prepares = capability.has("prepare") and step.prepared is None
+    seconds = lease_for(timeout_of(capability), timeout_of(capability) if prepares else 0)
     fields = ["tries", "started_at", "due_at", "error", *step.take_lease(seconds, worker_name())]
     step.tries += 1
     step.started_at, step.due_at, step.error = run.now, None, ""
@@ -109,6 +116,25 @@ def _attempt(run: Run, step: Step, capability: Capability[Any], seconds: float, 
         ends=time.monotonic() + seconds,
         has_prepared=step.prepared is not None,
     )
+
+
+def _args_fit(capability: Capability[Any], step: Step) -> bool:
+    try:
+        capability.Args.model_validate_json(keys.canonical(step.args))
+    except pydantic.ValidationError:
+        return False
+    return True
+
+
+def _is_disabled(run: Run, step: Step) -> bool:
+    """Disabled meanwhile: what was asked for ends here, what waits in the outbox goes on waiting."""
+    record = CapabilityRecord.objects.filter(name=step.capability).exclude(disabled_at=None).first()
+    if record is None:
+        return False
+    if step.state == StepState.REQUESTED:
+        said = f"{step.capability} was disabled by {record.disabled_by or 'an admin'}: {record.disabled_why}"
+        lifecycle.close(run, step, "dropped", actor="engine", said=said)
+    return True
 
 
 def _defined(run: Run, step: Step) -> Capability[Any] | None:

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from django.db import DatabaseError
+
 from runs import registry
 from runs.capability import Call, Capability
 from runs.engine import walk
-from runs.engine.attempt import bounded, call_for, patience_of, reason_of
+from runs.engine.attempt import LeaseTooShort, bounded, call_for, patience_of, reason_of
 from runs.engine.invoke import look
 from runs.failpoints import reach
 from runs.models import Step
@@ -32,8 +34,23 @@ def compensate(run_id: int) -> None:
             walk.finish(held)
             reach("walk.finished")
             return
-        if not _deal_with(held, step):
+        if not _deal_with_or_stop(held, step):
             return
+
+
+def _deal_with_or_stop(held: walk.Walk, step: Step) -> bool:
+    """Nothing that goes wrong on our own side may wedge a run: it stops in front of a person, like any other undo."""
+    try:
+        return _deal_with(held, step)
+    except LeaseTooShort:
+        log.warning("Run %s, step %s: too late to begin, the walk's lease is nearly over.", step.run_id, step.number)
+        return False
+    except DatabaseError:
+        raise  # the database is away; the lease ends, and the sweep brings the walk back
+    except Exception as exc:
+        log.exception("Run %s, step %s: the walk can't go on.", step.run_id, step.number)
+        step.refresh_from_db()
+        return walk.undo_failed(held, step, f"it can't be dealt with: {reason_of(exc)}")
 
 
 def _deal_with(held: walk.Walk, step: Step) -> bool:
@@ -88,8 +105,10 @@ class _Undo:
         reach("undo.before", name)
         error = ""
         try:
-            bounded(self.capability.undo, self.call)
+            self.held.begin(self.capability.undo, self.call)
             reach("undo.after", name)
+        except LeaseTooShort:
+            raise
         except Exception as exc:  # what counts is what `verify_undone` sees
             error = reason_of(exc)
         if self._gone_in_time():

@@ -129,8 +129,13 @@ def repeatable(attempt: Attempt) -> None:
     """There is no way to look, but the target gives one effect for one key: it is asked again with the same key."""
     with locked_run(attempt.run_id) as run:
         step = _fenced(run, attempt, StepState.UNKNOWN)
-        if step is not None:
+        if step is None:
+            return
+        tries_left = run.is_going_forward and step.tries < attempt.capability.retry.attempts
+        if tries_left or not step.leaves_effect:
             _nothing_happened(run, step, attempt.capability, why="asked again with the same key")
+        else:
+            _to_a_person(run, step)
 
 
 def _nothing_happened(run: Run, step: Step, capability: Capability[Any], why: str = "nothing happened, looked for it") -> None:
@@ -161,16 +166,19 @@ def for_a_person(attempt: Attempt) -> None:
     """It can't be looked for and must not be repeated: a person states how it ended."""
     with locked_run(attempt.run_id) as run:
         step = _fenced(run, attempt, StepState.UNKNOWN)
-        if step is None:
-            return
-        step.due_at = None
-        step.save(update_fields=["due_at", *step.drop_lease()])
-        why = f"Step {step.number}, {step.capability}, may or may not have happened, and nothing can look for it: {step.error}"
-        if run.state in (RunState.RELEASING, RunState.COMPENSATING):
-            lifecycle.stop(run, why, step=step)
-        else:
-            page(run, f"step {step.number} may or may not have happened", why)
-        _tell(run, step)
+        if step is not None:
+            _to_a_person(run, step)
+
+
+def _to_a_person(run: Run, step: Step) -> None:
+    step.due_at = None
+    step.save(update_fields=["due_at", *step.drop_lease()])
+    why = f"Step {step.number}, {step.capability}, may or may not have happened, and nothing can look for it: {step.error}"
+    if run.state in (RunState.RELEASING, RunState.COMPENSATING):
+        lifecycle.stop(run, why, step=step)
+    else:
+        page(run, f"step {step.number} may or may not have happened", why)
+    _tell(run, step)
 
 
 def _late(run: Run, attempt: Attempt, effect: dict[str, Any]) -> None:
@@ -179,22 +187,35 @@ def _late(run: Run, attempt: Attempt, effect: dict[str, Any]) -> None:
     run.append("step.late_effect", step=step, attempt=attempt.number, effect=storable(effect))
     if not step.leaves_effect or step.in_effect:
         return
-    step.effect, step.done_at = storable(effect), run.now
+    step.effect, step.done_at = storable(effect), step.done_at or run.now
+    if step.state == StepState.LEFT_STANDING:
+        # A person kept it already; now it is known what was kept.
+        step.save(update_fields=["effect", "done_at"])
+        return
     step.settled_by = step.settled_why = step.closed_why = ""
     step.state = StepState.SENT if step.is_irreversible else StepState.DONE
     step.save(update_fields=["state", "effect", "done_at", "settled_by", "settled_why", "closed_why"])
     if step.is_irreversible:
         signals.step_sent.send(Step, run=run, step=step)
-    if run.is_going_forward or run.state in (RunState.COMPENSATING, RunState.FAILED):
+    _after_late(run, step)
+
+
+def _after_late(run: Run, step: Step) -> None:
+    """What becomes of a run in which something took effect after all."""
+    why = f"Step {step.number}, {step.capability}, took effect after it was taken to be over."
+    if run.is_going_forward or run.state == RunState.COMPENSATING:
         return
-    if run.pivot_at or step.is_irreversible:
-        lifecycle.stop(run, f"Step {step.number}, {step.capability}, took effect after the run had ended.", step=step)
+    if run.state == RunState.STUCK or (run.state == RunState.FAILED and run.on_failure == "ask"):
+        page(run, "something took effect late", why)
+    elif run.pivot_at or step.is_irreversible or run.state == RunState.LEFT_STANDING:
+        lifecycle.stop(run, why, step=step)
     else:
-        lifecycle.begin_compensation(run, actor="engine", why=f"step {step.number} took effect after the run had ended")
+        lifecycle.begin_compensation(run, actor="engine", why=why)
 
 
 def _tell(run: Run, step: Step) -> None:
     bell.answer(step.pk)
+    lifecycle.free_claims(run)
     if run.state == RunState.COMPENSATING:
         bell.ring("runs.tasks.compensate_run", run.pk)
 
@@ -213,4 +234,5 @@ def _renew(step: Step, attempt: Attempt) -> tuple[str, ...]:
 
 def _conclusive_at(step: Step, capability: Capability[Any]) -> dt.datetime:
     assert step.started_at is not None
-    return step.started_at + dt.timedelta(seconds=timeout_of(capability) + patience_of(capability.probe_for))
+    # A worker may begin its call as late as its lease allows, which is the margin after its claim.
+    return step.started_at + dt.timedelta(seconds=lease_for(timeout_of(capability), patience_of(capability.probe_for)))

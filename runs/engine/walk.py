@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 
 from runs import lifecycle, signals
-from runs.capability import Capability
-from runs.engine.attempt import lease_for, patience_of, timeout_of, worker_name
+from runs.capability import Call, Capability
+from runs.engine.attempt import LeaseTooShort, bounded, lease_for, patience_of, timeout_of, worker_name
 from runs.engine.claim import is_frozen
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step
@@ -28,6 +30,14 @@ class Walk:
     run_id: int
     number: int
     undo_over: frozenset[int]
+    # Until when, by the local monotonic clock, the lease is certainly ours.
+    ends: float = 0.0
+
+    def begin(self, method: Callable[[Call[Any]], None], call: Call[Any]) -> None:
+        """Calls out, unless the lease might end first: then another walk may be at it, and in a world that has moved on."""
+        if time.monotonic() + call.timeout > self.ends:
+            raise LeaseTooShort
+        bounded(method, call)
 
 
 def claim(run_id: int) -> Walk | None:
@@ -38,8 +48,9 @@ def claim(run_id: int) -> Walk | None:
         # First the fence: what runs ends or loses its lease, and rings again when it does.
         if run.steps.filter(state__in=[StepState.RUNNING, StepState.UNKNOWN], lease_until__gt=run.now).exists():
             return None
+        ends = time.monotonic() + _for_looks()
         run.save(update_fields=run.take_lease(_for_looks(), worker_name()))
-        return Walk(run.pk, run.attempt, frozenset(run.undo_over))
+        return Walk(run.pk, run.attempt, frozenset(run.undo_over), ends)
 
 
 def next_step(held: Walk) -> Step | None:
@@ -68,9 +79,10 @@ def after_look(held: Walk, step: Step) -> bool:
 def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
     """The undo's intent, before it is called. False: the walk is no longer ours, or must not cross the pivot."""
     with locked_run(held.run_id) as run:
-        if not _is_ours(run, held) or _paused(run) or _crosses_pivot(run, step):
+        if not _is_ours(run, held) or not _unchanged(run, step) or _paused(run) or _crosses_pivot(run, step):
             return False
         seconds = lease_for(timeout_of(capability), patience_of(capability.verify_for), timeout_of(capability))
+        held.ends = time.monotonic() + seconds
         run.save(update_fields=run.renew_lease(seconds))
         fields = ["undo_tries", "undo_started_at", *step.take_lease(seconds, worker_name())]
         step.undo_tries += 1
@@ -83,11 +95,12 @@ def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
 def undone(held: Walk, step: Step, *, already: bool) -> bool:
     """`verify_undone` said that it is gone."""
     with locked_run(held.run_id) as run:
-        if not _is_ours(run, held) or _crosses_pivot(run, step):
+        if not _is_ours(run, held) or not _unchanged(run, step) or _crosses_pivot(run, step):
             return False
         step.undone_at = step.ended_at = run.now
         step.undo_error = ""
         step.move(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
+        held.ends = time.monotonic() + _for_looks()
         run.save(update_fields=run.renew_lease(_for_looks()))
         run.append("undo.skipped" if already else "undo.verified", step=step, evidence="verify_undone: gone")
         if not already:
@@ -113,7 +126,7 @@ def drifted(held: Walk, step: Step, what: str) -> bool:
 
 def _stop(held: Walk, step: Step, state: StepState, event: str, why: str) -> bool:
     with locked_run(held.run_id) as run:
-        if not _is_ours(run, held):
+        if not _is_ours(run, held) or not _unchanged(run, step):
             return False
         step.undo_error = text(why)
         step.move(state, "undo_error", *step.drop_lease())
@@ -156,8 +169,12 @@ def finish(held: Walk) -> None:
 def leave(run: Run, step: Step, *, actor: str, why: str) -> None:
     """An effect stays, on purpose."""
     step.settled_by, step.settled_why, step.settled_as, step.ended_at = actor, why, "left_standing", run.now
-    step.move(StepState.LEFT_STANDING, "settled_by", "settled_why", "settled_as", "ended_at", *step.drop_lease())
+    # Whoever leaves a call standing that may have happened says that it did: at the earliest when it began.
+    step.done_at = step.done_at or step.started_at
+    step.move(StepState.LEFT_STANDING, "settled_by", "settled_why", "settled_as", "ended_at", "done_at", *step.drop_lease())
     run.append("step.settled", step=step, actor=actor, how="left_standing", why=why)
+    if step.is_irreversible:
+        signals.step_sent.send(Step, run=run, step=step)
     if step.seen_by_people and step.done_at:
         signals.effect_ended.send(Step, run=run, step=step, how="left_standing")
 
@@ -170,6 +187,12 @@ def _is_ours(run: Run, held: Walk) -> bool:
     return run.attempt == held.number and run.state == RunState.COMPENSATING
 
 
+def _unchanged(run: Run, step: Step) -> bool:
+    """Whether the step is still as this walk read it: no person settled it, no other walk dealt with it meanwhile."""
+    current = run.steps.get(pk=step.pk)
+    return current.state == step.state and current.attempt == step.attempt
+
+
 def _paused(run: Run) -> bool:
     if not run.pause_asked:
         return False
@@ -179,7 +202,7 @@ def _paused(run: Run) -> bool:
 
 def _crosses_pivot(run: Run, step: Step) -> bool:
     """No automatic walk goes back past a call that went out, or that may have."""
-    if run.override_pivot or not run.steps.filter(state=StepState.SENT, intent_seq__gt=step.intent_seq).exists():
+    if run.override_pivot or not run.steps.gone_out().filter(intent_seq__gt=step.intent_seq).exists():
         return False
     lifecycle.stop(run, "Before this stands a call that went out and can't be taken back; a person with the right may go on.", step=step)
     return True

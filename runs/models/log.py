@@ -44,6 +44,11 @@ class LogQuerySet(models.QuerySet["LogEntry"]):
         """Grows with every entry of any run."""
         return self.order_by("-pk").values_list("pk", flat=True).first() or 0
 
+    def moving_head(self) -> str:
+        """The hash of the last entry that changed something; being looked at, taken or refused changes nothing. "" if none."""
+        moving = self.exclude(event__in=["item.refused", "run.taken", "run.paged"])
+        return moving.order_by("-seq").values_list("hash", flat=True).first() or ""
+
     def after(self, seq: int) -> Self:
         return self.filter(seq__gt=seq).order_by("seq")
 

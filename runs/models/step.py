@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from django.conf import settings
 from django.db import models
 from django.db.models import BooleanField, Case, Q, Value, When
 from django.db.models.functions import Now
@@ -27,6 +28,12 @@ class StepQuerySet(models.QuerySet["Step"]):
     def in_undo_order(self) -> Self:
         """The exact reverse of the order in which they were meant."""
         return self.order_by("-intent_seq", "-number")
+
+    def gone_out(self) -> Self:
+        """Calls past which no undo goes by itself: sent, perhaps sent, or left standing because they were."""
+        standing = Q(state=StepState.LEFT_STANDING, intent_seq__isnull=False)
+        open_or_sent = Q(state__in=[StepState.SENT, StepState.RUNNING, StepState.UNKNOWN])
+        return self.filter(open_or_sent | standing, kind=Kind.IRREVERSIBLE, leaves_effect=True)
 
     def pending(self) -> Self:
         return self.filter(state__in=PENDING)
@@ -67,6 +74,8 @@ class Step(Leased):
 
     args = models.JSONField(default=dict)
     why = models.TextField(default="", blank=True)
+    # The person behind the token that asked, which may be a narrower one than the run's.
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     # What the agent meant by the call; asked again, it finds this row instead of a second one.
     key = models.CharField(max_length=64, null=True, blank=True)
     # What targets are given as the key of this call. Unlike `key` it differs between runs: two runs of one plan mean two

@@ -12,7 +12,7 @@ from runs.engine.attempt import bounded, call_for, reason_of
 from runs.engine.walk import leave
 from runs.exceptions import Invalid, NotAllowed, NotCompensatable, NotSettleable, Refused, StalePreview
 from runs.locking import locked_run
-from runs.models import LogEntry, Run, Step
+from runs.models import CapabilityRecord, LogEntry, Run, Step
 from runs.states import IN_EFFECT, CheckState, RunState, StepState
 from runs.storable import storable
 from sagaboard.accounts.models import User
@@ -67,7 +67,7 @@ def compensate_run(
     with locked_run(run.pk) as locked:
         if locked.state == RunState.COMPENSATING:
             return  # joined: it is being undone already
-        if head is not None and head != LogEntry.objects.filter(run=locked).order_by("-seq").values_list("hash", flat=True)[0]:
+        if head is not None and head != LogEntry.objects.filter(run=locked).moving_head():
             raise StalePreview("The run moved while you read. Nothing was undone; look again.")
         allowed = (
             {RunState.FAILED, RunState.STUCK}
@@ -76,12 +76,25 @@ def compensate_run(
         )
         if locked.state not in allowed:
             raise NotCompensatable(f"Run {locked.number} is {locked.get_state_display().lower()}: there is nothing to undo now.")
-        if locked.steps.filter(state=StepState.SENT).exists() and locked.state == RunState.SUCCEEDED and not override:
-            raise NotCompensatable("Calls went out and can't be taken back. Undoing past them wants the right to override the pivot.")
+        if not override:
+            _check_pivot(locked)
         if to and not locked.steps.filter(ref=to, intent_seq__isnull=False).exists():
             raise Invalid(f"No step “{to}” ran in this run.")
         _reopen_left(locked)
         lifecycle.begin_compensation(locked, actor=actor, to=to, override=override, undo_over=undo_over)
+
+
+def _check_pivot(run: Run) -> None:
+    """NotCompensatable where nothing could be undone without going back past a call that went out."""
+    last = run.steps.gone_out().filter(intent_seq__isnull=False).order_by("-intent_seq").first()
+    if last is None:
+        return
+    after = run.steps.to_undo().filter(intent_seq__gte=last.intent_seq).exists()
+    if run.state in (RunState.SUCCEEDED, RunState.LEFT_STANDING) or not after:
+        raise NotCompensatable(
+            f"Step {last.number}, {last.capability}, went out and can't be taken back. "
+            "Undoing what came before it wants the right to override the pivot."
+        )
 
 
 def _reopen_left(run: Run) -> None:
@@ -111,8 +124,8 @@ def leave_standing(run: Run, *, by: User, reason: str) -> None:
         if locked.state not in (RunState.FAILED, RunState.STUCK):
             raise Refused(f"It is {locked.get_state_display().lower()}; nothing is left standing now.")
         for step in locked.steps.filter(state__in=IN_EFFECT):
-            if step.state == StepState.RUNNING:
-                raise Refused(f"Step {step.number} still runs. Wait for its end.")
+            if step.state == StepState.RUNNING or (step.lease_until and step.lease_until > locked.now):
+                raise Refused(f"Step {step.number} is being dealt with by a worker. Wait for its end.")
             leave(locked, step, actor=f"person:{by}", why=reason)
         locked.stopped_why = reason
         locked.move(RunState.LEFT_STANDING, "stopped_why")
@@ -130,6 +143,8 @@ def settle_step(step: Step, *, by: User, how: str, reason: str, effect: str = ""
     seen = _look(step)
     with locked_run(step.run_id) as run:
         current = run.steps.get(pk=step.pk)
+        if run.state == RunState.COMPENSATING:
+            raise NotSettleable("The run is being undone right now. Pause it first, or wait until it stops here.")
         if current.state not in SETTLEABLE or (current.lease_until and current.lease_until > run.now):
             raise NotSettleable(f"It is {current.get_state_display().lower()} now; there is nothing to settle.")
         if how in ("happened", "never_happened") and current.state != StepState.UNKNOWN:
@@ -140,10 +155,13 @@ def settle_step(step: Step, *, by: User, how: str, reason: str, effect: str = ""
 def _settle(run: Run, step: Step, *, by: User, how: str, reason: str, effect: dict[str, Any], seen: str) -> None:
     step.settled_by, step.settled_why, step.settled_as, step.seen_at_settling = f"person:{by}", reason, how, seen
     step.ended_at, step.due_at = run.now, None
-    fields = ["settled_by", "settled_why", "settled_as", "seen_at_settling", "ended_at", "due_at"]
+    if how in ("undone_by_hand", "left_standing"):
+        # Both say that it happened: at the earliest when it began.
+        step.done_at = step.done_at or step.started_at
+    fields = ["settled_by", "settled_why", "settled_as", "seen_at_settling", "ended_at", "due_at", "done_at"]
     if how == "happened":
         step.effect, step.done_at = storable(effect), run.now
-        step.move(StepState.SENT if step.is_irreversible else StepState.DONE, "effect", "done_at", *fields)
+        step.move(StepState.SENT if step.is_irreversible else StepState.DONE, "effect", *fields)
     elif how == "never_happened":
         step.move(StepState.FAILED, *fields)
     elif how == "undone_by_hand":
@@ -155,7 +173,7 @@ def _settle(run: Run, step: Step, *, by: User, how: str, reason: str, effect: di
     if how in ("undone_by_hand", "left_standing") and step.seen_by_people and step.done_at:
         signals.effect_ended.send(Step, run=run, step=step, how="settled" if how == "undone_by_hand" else how)
     bell.answer(step.pk)
-    if how == "happened" and step.is_irreversible:
+    if how != "never_happened" and step.is_irreversible:
         signals.step_sent.send(Step, run=run, step=step)
     _go_on(run, by)
 
@@ -178,8 +196,8 @@ def let_through(step: Step, *, by: User) -> None:
         if not run.is_going_forward:
             raise Refused(f"The run is {run.get_state_display().lower()}.")
         capability = registry.find(current.capability)
-        if capability is None:
-            raise Refused(f"No code defines {current.capability} any more.")
+        if capability is None or not CapabilityRecord.objects.usable().filter(name=current.capability).exists():
+            raise Refused(f"{current.capability} is disabled or its code is gone.")
         waits = current.is_irreversible
         current.error = ""
         if not waits:
@@ -200,6 +218,8 @@ def retry_sending(run: Run, *, by: User) -> None:
     with locked_run(run.pk) as locked:
         if locked.state != RunState.STUCK or locked.compensating_since is not None:
             raise Refused(f"It is {locked.get_state_display().lower()}; no send waits for a retry.")
+        if locked.checks.filter(state=CheckState.FAILURE).exists():
+            raise Refused("A check is red. Nothing goes out until it is green.")
         for step in locked.steps.filter(state=StepState.FAILED, kind="irreversible", leaves_effect=True):
             step.tries, step.due_at, step.ended_at = 0, locked.now, None
             step.move(StepState.QUEUED, "tries", "due_at", "ended_at")
@@ -208,6 +228,7 @@ def retry_sending(run: Run, *, by: User) -> None:
         locked.stopped_why = ""
         locked.move(RunState.RELEASING, "stopped_why")
         locked.append("run.released", actor=f"person:{by}", again=True)
+        signals.run_released.send(Run, run=locked)
         lifecycle.advance(locked)
 
 
