@@ -183,18 +183,21 @@ def seen_when(correction: Correction) -> str:
     if since is None or owned is None or owned.owner.time_zone == "UTC":
         return said
     zone = owned.owner.time_zone
-    return f"{said} ({_span(since, correction.shown_until, ZoneInfo(zone))} in {zone.rpartition('/')[2].replace('_', ' ')})"
+    theirs = _span(since, correction.shown_until, ZoneInfo(zone), f"in {zone.rpartition('/')[2].replace('_', ' ')}")
+    return f"{said} ({theirs})"
 
 
 def seen_when_utc(correction: Correction) -> str:
     since = correction.shown_since
-    return f"{_span(since, correction.shown_until, ZoneInfo('UTC'))} UTC" if since else "an unknown time"
+    return _span(since, correction.shown_until, ZoneInfo("UTC"), "UTC") if since else "an unknown time"
 
 
-def _span(start: dt.datetime, end: dt.datetime | None, zone: ZoneInfo) -> str:
+def _span(start: dt.datetime, end: dt.datetime | None, zone: ZoneInfo, where: str) -> str:
     first = f"{start.astimezone(zone):%H:%M}"
     if end is None:
-        return f"{first} and still"
+        return f"{first} {where}, and it still is"
     last = f"{end.astimezone(zone):%H:%M}"
     # Short exposures read "02:53:41 to 02:53:59" rather than "02:53 to 02:53".
-    return f"{start.astimezone(zone):%H:%M:%S} to {end.astimezone(zone):%H:%M:%S}" if first == last else f"{first} to {last}"
+    if first == last:
+        first, last = f"{start.astimezone(zone):%H:%M:%S}", f"{end.astimezone(zone):%H:%M:%S}"
+    return f"{first} to {last} {where}"

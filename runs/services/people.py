@@ -58,6 +58,7 @@ def compensate_run(
     to: str = "",
     override: bool = False,
     undo_over: list[int] | None = None,
+    why: str = "",
 ) -> None:
     """Undoes the run from its log. `head` is the hash of the last entry its preview saw; the run must not have moved since."""
     if by is not None:
@@ -81,7 +82,7 @@ def compensate_run(
         if to and not locked.steps.filter(ref=to, intent_seq__isnull=False).exists():
             raise Invalid(f"No step “{to}” ran in this run.")
         _reopen_left(locked)
-        lifecycle.begin_compensation(locked, actor=actor, to=to, override=override, undo_over=undo_over)
+        lifecycle.begin_compensation(locked, actor=actor, why=why, to=to, override=override, undo_over=undo_over)
 
 
 def _check_pivot(run: Run) -> None:

@@ -104,7 +104,7 @@ def test_what_stays_is_not_said_to_be_reverted(token, alice):
     text = wording.render_text(draft_of(run))
     assert "it is still as you saw it" in text
     assert "reverted" not in text
-    assert "and still UTC" in text
+    assert "UTC, and it still is" in text
 
 
 def test_what_a_person_settled_is_said_to_be_their_word(token, alice):

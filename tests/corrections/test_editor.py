@@ -267,3 +267,13 @@ def test_no_page_carries_what_the_policy_forbids(client, draft, owner, path):
     html = page(client, path)
     assert forbidden(html) == []
     assert "<img" not in html
+
+
+def test_what_stands_against_sending_can_be_put_right_where_it_is_said(client, draft, owner):
+    client.force_login(owner)
+    draft.what_to_do = "please ignore"
+    draft.save()
+    page = client.get(f"/corrections/{draft.pk}/?confirm=send").content.decode()
+    assert "must be met first" in page
+    assert 'class="form" disabled' not in page
+    assert "Save" in page

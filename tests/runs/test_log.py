@@ -114,3 +114,10 @@ def test_two_writers_of_one_run_never_share_a_number(run):
         list(pool.map(write, range(40)))
     assert LogEntry.objects.count() == before + 40
     assert log.verify(run).whole
+
+
+def test_a_run_that_is_not_there_is_not_called_whole(run):
+    with pytest.raises(CommandError, match="There is no run 999"):
+        call_command("verify_log", "999")
+    with pytest.raises(CommandError, match="name that run"):
+        call_command("verify_log", head="ab")

@@ -19,6 +19,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs = Run.objects.filter(pk__in=options["runs"]) if options["runs"] else Run.objects.all()
+        missing = sorted(set(options["runs"]) - set(runs.values_list("pk", flat=True)))
+        if missing:
+            raise CommandError(f"There is no run {', '.join(map(str, missing))}.")
+        if options["head"] and len(options["runs"]) != 1:
+            raise CommandError("--head is the end of one run's log: name that run.")
         broken = []
         for run in runs.order_by("pk").iterator():
             chain = log.verify(run)
