@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sagaboard.demo import cast, evidence, play
+from sagaboard.demo.build import targets_file
 from sagaboard.demo.client import World
 from sagaboard.demo.scene import Scene
 
@@ -76,6 +77,10 @@ class Command(BaseCommand):
         self._say(f"  the world   {stage.world.url}/ (the client's portal, the team's channel)")
         for username, (first, last, roles, _) in cast.PEOPLE.items():
             self._say(f"  sign in as  {username:6} {first} {last}, {', '.join(roles)}; password: {cast.PASSWORD}")
+
+        self._say("Commands for this installation, in another shell:")
+        self._say(f"  export SAGABOARD_STATE={settings.SAGABOARD_STATE} SAGABOARD_TARGETS={targets_file(settings.SAGABOARD_STATE)}")
+        self._say("  .venv/bin/python manage.py token make my-agent --team billing --person ana --rules 'feature work'")
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
