@@ -18,8 +18,13 @@ help:
 	@echo "make test    all tests (needs chromium)"
 	@echo "make lint    ruff, mypy, import-linter, djade"
 	@echo "make bench   how fast it is on this machine"
+	@echo "make guards  takes each guard out in a copy and shows that its test goes red"
 	@echo
 	@echo "PYTHON=python3.12 names the interpreter, VENV=folder the virtual environment, ARGS='...' is handed on."
+
+.PHONY: guards
+guards: $(INSTALLED)
+	@$(RUN) -m tests.guards $(ARGS)
 
 .PHONY: demo up bench
 demo up: $(INSTALLED)

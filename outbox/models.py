@@ -176,6 +176,6 @@ class Decision(models.Model):
         ordering = ["at", "id"]
         constraints = [
             models.UniqueConstraint(fields=["item", "by", "digest"], condition=Q(voided_at=None), name="decision_one_per_person"),
-            models.UniqueConstraint(fields=["item"], condition=Q(verdict="reject"), name="decision_one_rejection"),
+            models.UniqueConstraint(fields=["item"], condition=Q(verdict="reject", voided_at=None), name="decision_one_rejection"),
             models.CheckConstraint(condition=~Q(verdict="reject") | ~Q(reason=""), name="decision_rejection_has_reason"),
         ]

@@ -52,13 +52,14 @@ class Approver:
         return f"you may not decide {item.step.capability} for {item.step.audience}"
 
     def same_eyes(self, item: Item) -> str:
-        """Four eyes: not by whoever owns the run, answers for its token, opened it, or edited the payload last."""
+        """Four eyes: not by whoever owns the run, answers for a token that asked, opened it, or edited the payload last."""
         if item.policy is not None and not item.policy.four_eyes:
             return ""
         run = item.step.run
         theirs = {
             run.owner_id: "own the run",
             run.token.person_id if run.token else None: "answer for the agent that asked",
+            item.step.asked_by_id: "answer for the agent that asked",
             run.opened_by_id: "opened the run",
             item.current.edited_by_id: "edited it last",
         }

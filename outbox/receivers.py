@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db.models import Count
@@ -19,6 +22,7 @@ from runs.sections import sections
 from runs.states import RunState
 
 AT_ONCE = 200
+log = logging.getLogger(__name__)
 
 
 @receiver(signals.step_queued)
@@ -56,16 +60,26 @@ def expire_items(sender: Any, **kwargs: Any) -> None:
     """What nobody answered in time, approvals that ran out, and what dead runs left; each in a transaction of its own run."""
     overdue = Item.objects.filter(expires_at__lte=Clock())
     for pk, run_id in overdue.awaiting().values_list("pk", "step__run_id")[:AT_ONCE]:
-        with locked_run(run_id) as run:
-            item = Item.objects.select_related("step", "policy").get(pk=pk)
-            if item.state == ItemState.AWAITING and item.expires_at and item.expires_at <= run.now:
-                release.expire(run, item)
+        _each(run_id, partial(_expire, pk=pk))
     for run_id in _runs(overdue.approved().filter(step__run__state=RunState.RELEASING, step__tries=0)):
-        with locked_run(run_id) as run:
-            release.expire_lapsed(run)
+        _each(run_id, release.expire_lapsed)
     for run_id in _runs(Item.objects.all().of_ended_runs()):
+        _each(run_id, release.withdraw_rest)
+
+
+def _each(run_id: int, change: Callable[[Run], object]) -> None:
+    """One change in a transaction of its own; one that fails is the next sweep's, and holds up no other."""
+    try:
         with locked_run(run_id) as run:
-            release.withdraw_rest(run)
+            change(run)
+    except Exception:
+        log.exception("The outbox could not deal with what is overdue in run %s.", run_id)
+
+
+def _expire(run: Run, *, pk: int) -> None:
+    item = Item.objects.select_related("step", "policy").get(pk=pk)
+    if item.state == ItemState.AWAITING and item.expires_at and item.expires_at <= run.now:
+        release.expire(run, item)
 
 
 def _runs(items: ItemQuerySet) -> set[int]:
@@ -73,7 +87,7 @@ def _runs(items: ItemQuerySet) -> set[int]:
 
 
 def _item(item: Item) -> dict[str, Any]:
-    last = item.decisions.last()
+    last = next((one for one in reversed(list(item.decisions.all())) if one.voided_at is None), None)
     return {
         "state": item.state,
         "label": item.get_state_display(),

@@ -9,7 +9,7 @@ from outbox.policies import Approver, policy_for
 from outbox.states import Fate, ItemState, Verdict
 from runs import lifecycle, registry
 from runs.locking import locked_run
-from runs.models import Run, Step
+from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState
 from sagaboard.accounts.models import User
 
@@ -30,7 +30,7 @@ def queue(run: Run, step: Step) -> Item:
         },
     )
     if not created:
-        item.state, item.closed_at = ItemState.HELD, None
+        item.state, item.closed_at, item.is_gate = ItemState.HELD, None, step.is_gate
         item.policy = policy if policy.pk else None
         item.decisions.filter(voided_at=None).update(voided_at=run.now)
     release.add_version(run, item, payload, version=version, made_by=f"token:{run.agent}")
@@ -67,7 +67,7 @@ def reject(item: Item, *, digest: str, by: User, reason: str, fate: str = "") ->
         raise NotDecidable("Say what becomes of the run.")
     with locked_run(item.step.run_id) as run:
         item = _current(item)
-        check_decidable(run, item, digest=digest, by=by, own=True)
+        check_decidable(run, item, digest=digest, by=by, rejects=True)
         _decide(run, item, by, Verdict.REJECT, digest, reason=reason, fate=fate)
         release.close(run, item, ItemState.REJECTED)
         step = run.steps.get(pk=item.step_id)
@@ -82,16 +82,17 @@ def fates(item: Item) -> list[Fate]:
 
 def _after_rejection(run: Run, item: Item, by: User, reason: str, fate: str) -> None:
     if fate == Fate.COMPENSATE:
-        lifecycle.fail(run, f"{by} rejected {item}: {reason}", actor=f"person:{by}")
-        if run.state == RunState.FAILED and run.steps.in_effect().exists():
-            lifecycle.begin_compensation(run, actor=f"person:{by}", why=f"rejected: {reason}")
+        lifecycle.fail_and_undo(run, f"{by} rejected {item}: {reason}", actor=f"person:{by}")
     else:
         release.go_on(run)
         lifecycle.advance(run)
 
 
-def check_decidable(run: Run, item: Item, *, digest: str, by: User, own: bool = False) -> None:
-    """The one question before every decision: right, four eyes, expiry, digest, run state. NotDecidable says what is so."""
+def check_decidable(run: Run, item: Item, *, digest: str, by: User, rejects: bool = False) -> None:
+    """The one question before every decision: right, four eyes, expiry, digest, run state. NotDecidable says what is so.
+
+    A no is also for one's own item, and for a capability that is disabled.
+    """
     if item.state != ItemState.AWAITING:
         raise NotDecidable(_what_is_so(run, item))
     if item.expires_at is not None and item.expires_at <= run.now:
@@ -101,8 +102,10 @@ def check_decidable(run: Run, item: Item, *, digest: str, by: User, own: bool = 
     in_time = run.state == RunState.RELEASING or (item.is_gate and run.state == RunState.OPEN)
     if not in_time:
         raise NotDecidable(f"The run is {run.get_state_display().lower()}; nothing is sent now.")
+    if not rejects and (disabled := CapabilityRecord.objects.filter(name=item.step.capability).exclude(disabled_at=None).first()):
+        raise NotDecidable(f"{disabled.name} is disabled: {disabled.disabled_why or 'no reason was given'}. Nothing was sent.")
     approver = Approver(by)
-    why = approver.no_right(item) or ("" if own else approver.same_eyes(item))
+    why = approver.no_right(item) or ("" if rejects else approver.same_eyes(item))
     if why:
         raise NotDecidable(f"{why[0].upper()}{why[1:]}. Nothing was sent.")
 

@@ -10,9 +10,9 @@ from ninja import NinjaAPI, Path, Router, Status
 from pydantic import Field
 
 from runs import log, record, registry, services, waiting
-from runs.api_schemas import Compensation, NewRun, NewStep, Reason, Report, RunRecord, Skip, StepRecord, Tool
+from runs.api_schemas import Compensation, NewRun, NewStep, Reason, Report, RunRecord, Skip, Speaker, StepRecord, Tool
 from runs.api_support import AgentAPI, TokenRequest, of_scope, problem_responses
-from runs.models import CapabilityRecord, Step
+from runs.models import CapabilityRecord, Run, Step
 from runs.sections import sections
 
 api: NinjaAPI = AgentAPI(
@@ -24,6 +24,7 @@ api: NinjaAPI = AgentAPI(
 )
 router = Router()
 Number = Path[int]
+CheckName = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00]*$")]
 Seq = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Limit = Annotated[int, Field(ge=1, le=10_000)]
 
@@ -64,14 +65,13 @@ def open_run(request: TokenRequest, response: HttpResponse, new: NewRun) -> Stat
 def read_run(request: TokenRequest, number: Number) -> dict[str, Any]:
     """The record to resume from."""
     run = request.run(number)
-    if request.auth.scope == "agent":
-        services.heartbeat(run)
+    _hear(request, run)
     return record.of_run(run)
 
 
 @router.post("/runs/{number}/resume", response={200: RunRecord, **problem_responses}, auth=of_scope("agent"))
 def resume_run(request: TokenRequest, number: Number) -> dict[str, Any]:
-    """A fresh session takes the run over; calls that name an older one get 409."""
+    """A fresh session takes the run over; calls that name an older one get 409. Reading names none."""
     return record.of_run(services.resume_run(request.run(number), token=request.auth))
 
 
@@ -95,7 +95,7 @@ def request_step(request: TokenRequest, response: HttpResponse, number: Number, 
 @router.post("/runs/{number}/steps/skip", response={200: StepRecord, **problem_responses}, auth=of_scope("agent"))
 def skip_step(request: TokenRequest, number: Number, skip: Skip) -> dict[str, Any]:
     """A planned step is not needed."""
-    return record.of_step(services.skip_step(request.run(number), token=request.auth, ref=skip.ref, reason=skip.reason))
+    return record.of_step(services.skip_step(request.run(number), token=request.auth, **skip.model_dump()))
 
 
 @router.get(
@@ -103,31 +103,34 @@ def skip_step(request: TokenRequest, number: Number, skip: Skip) -> dict[str, An
 )
 def read_step(request: TokenRequest, response: HttpResponse, number: Number, step: Number) -> Status[dict[str, Any]]:
     """A step's state, its effect, a reviewer's words; waits as long as preferred for its end."""
-    return _answer(request, response, request.step(number, step), also_people=True)
+    found = request.step(number, step)
+    _hear(request, found.run)
+    return _answer(request, response, found, also_people=True)
 
 
 @router.post("/runs/{number}/heartbeat", response={200: dict[str, Any], **problem_responses}, auth=of_scope("agent"))
-def heartbeat(request: TokenRequest, number: Number) -> dict[str, Any]:
-    """Still here; returns what the run waits for."""
+def heartbeat(request: TokenRequest, number: Number, given: Speaker | None = None) -> dict[str, Any]:
+    """Still here; returns what the run waits for. Any other call about the run says as much."""
     run = request.run(number)
-    services.heartbeat(run)
+    services.heartbeat(run, session=given.session if given else None)
     return {"run": run.number, "state": run.state, "session": run.session, "waits_for": record.waits_for(run)}
 
 
 @router.post("/runs/{number}/finish", response={200: RunRecord, **problem_responses}, auth=of_scope("agent"))
-def finish_run(request: TokenRequest, number: Number) -> dict[str, Any]:
+def finish_run(request: TokenRequest, number: Number, given: Speaker | None = None) -> dict[str, Any]:
     """The agent is done; from here checkers and reviewers decide."""
-    return record.of_run(services.finish_run(request.run(number), token=request.auth))
+    session = given.session if given else None
+    return record.of_run(services.finish_run(request.run(number), token=request.auth, session=session))
 
 
 @router.post("/runs/{number}/fail", response={200: RunRecord, **problem_responses}, auth=of_scope("agent"))
 def fail_run(request: TokenRequest, number: Number, given: Reason) -> dict[str, Any]:
     """The agent gives up."""
-    return record.of_run(services.fail_run(request.run(number), token=request.auth, reason=given.reason))
+    return record.of_run(services.fail_run(request.run(number), token=request.auth, **given.model_dump()))
 
 
 @router.put("/runs/{number}/checks/{name}", response={200: dict[str, Any], **problem_responses}, auth=of_scope("checker"))
-def report_check(request: TokenRequest, number: Number, name: str, report: Report) -> dict[str, Any]:
+def report_check(request: TokenRequest, number: Number, name: Path[CheckName], report: Report) -> dict[str, Any]:
     """A checker's word on one part of the success condition."""
     check = services.report_check(request.run(number), token=request.auth, name=name, **report.model_dump())
     return {"run": number, "name": check.name, "state": check.state, "subject": check.subject, "url": check.url}
@@ -156,6 +159,12 @@ def _answer(request: TokenRequest, response: HttpResponse, step: Step, *, also_p
     if request.preferred_wait:
         response["Preference-Applied"] = f"wait={request.preferred_wait:g}"
     return Status(200 if ended else 202, record.of_step(step, sections.item_of(step)))
+
+
+def _hear(request: TokenRequest, run: Run) -> None:
+    """An agent that only reads is there, too."""
+    if request.auth.scope == "agent":
+        services.heartbeat(run)
 
 
 def _mark_replay(response: HttpResponse, *, replayed: bool) -> None:

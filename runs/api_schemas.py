@@ -10,6 +10,8 @@ from pydantic import ConfigDict, Field
 
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 Text = Annotated[str, Field(max_length=4_000)]
+# The number that opening or resuming gave; it guards a run against an older self of its agent.
+SessionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class Strict(Schema):
@@ -48,16 +50,24 @@ class NewStep(Strict):
     capability: Name
     args: dict[str, Any] = Field(default_factory=dict)
     why: Text = ""
-    session: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    session: SessionNumber | None = None
 
 
 class Skip(Strict):
     ref: Name
     reason: Annotated[str, Field(min_length=1, max_length=4_000)]
+    session: SessionNumber | None = None
 
 
 class Reason(Strict):
     reason: Annotated[str, Field(min_length=1, max_length=4_000)]
+    session: SessionNumber | None = None
+
+
+class Speaker(Strict):
+    """Which session of the agent speaks."""
+
+    session: SessionNumber | None = None
 
 
 class Report(Strict):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI
@@ -22,6 +23,7 @@ from runs.models import Run, Step
 from sagaboard.accounts.models import Token
 
 WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*(\d{1,6})(?:$|[,;\s])")
+TOO_LARGE = f"The body has more than {settings.SAGABOARD_MAX_BODY:,} bytes. Nothing was done."
 problem_responses = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
 
 
@@ -62,8 +64,8 @@ def _note_use(token: Token) -> None:
 
 def _equip(request: Any, token: Token) -> None:
     key = request.headers.get("Idempotency-Key")
-    if key is not None and not 1 <= len(key) <= 200:
-        raise Invalid("Idempotency-Key: 1 to 200 characters.")
+    if key is not None and not (1 <= len(key) <= 200 and key.isprintable()):
+        raise Invalid("Idempotency-Key: 1 to 200 printable characters.")
     wait = WAIT.search(request.headers.get("Prefer", ""))
     request.idempotency_key = key
     request.preferred_wait = float(min(int(wait[1]), settings.WAIT_AT_MOST)) if wait else 0.0
@@ -91,7 +93,7 @@ class StrictParser(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         if len(request.body) > settings.SAGABOARD_MAX_BODY:
-            raise TooLarge(f"The body has more than {settings.SAGABOARD_MAX_BODY:,} bytes.")
+            raise TooLarge(TOO_LARGE)
         return strict_json.load(request.body or b"{}")
 
 
@@ -101,6 +103,7 @@ class AgentAPI(NinjaAPI):
     def __init__(self, **options: Any) -> None:
         super().__init__(parser=StrictParser(), **options)
         self.add_exception_handler(Refused, _refused)
+        self.add_exception_handler(RequestDataTooBig, _too_large)
         self.add_exception_handler(ValidationError, _invalid)
         self.add_exception_handler(AuthenticationError, _unknown_caller)
         self.add_exception_handler(Http404, _not_found)
@@ -122,6 +125,11 @@ def _refused(request: HttpRequest, exc: Any) -> HttpResponse:
     if "retry_after" in exc.extra:
         answer["Retry-After"] = str(exc.extra["retry_after"])
     return answer
+
+
+def _too_large(request: HttpRequest, exc: Any) -> HttpResponse:
+    # Django refuses by the length that the caller announces, before it reads anything.
+    return _refused(request, TooLarge(TOO_LARGE))
 
 
 def _invalid(request: HttpRequest, exc: Any) -> HttpResponse:

@@ -9,7 +9,7 @@ from runs import exposure, naming, registry
 from runs.facts import Facts
 from runs.models import CapabilityRecord, Step
 from runs.states import Audience, StepState
-from sagaboard.templatetags.words import LOOKS
+from sagaboard.templatetags.words import LOOKS, shown
 
 S = StepState
 READERS = {Audience.MACHINES: "machine", Audience.PEOPLE: "eye", Audience.CLIENTS: "out"}
@@ -61,6 +61,15 @@ class Row:
         return LOOKS[self.look][2]
 
     @property
+    def settled_why(self) -> str:
+        return shown(self.step.settled_why) if self.look in ("settled", "left_standing") else ""
+
+    @property
+    def seen(self) -> str:
+        """What sagaboard saw itself when a person settled it."""
+        return naming.seen_of(self.step) if self.settled_why else ""
+
+    @property
     def is_visible(self) -> bool:
         return self.exposure.is_visible
 
@@ -102,7 +111,7 @@ def row(facts: Facts, step: Step) -> Row:
         identifier=naming.identifier_of(step),
         lives_in=lives_in or "not said",
         lives_detail="" if place.casefold() in lives_in.casefold() else place,
-        read_by=step.read_by or (record.read_by if record else "") or step.get_audience_display(),
+        read_by=shown(step.read_by) or (record.read_by if record else "") or step.get_audience_display(),
         reader=READERS[Audience(step.audience)],
         undo=undo,
         undo_note=note,
@@ -159,11 +168,11 @@ def _fact(facts: Facts, step: Step) -> tuple[str, dt.datetime | None, dt.datetim
         case "withdrawn" | "expired" | "dropped":
             return "never sent", None, None
         case "settled" | "left_standing":
-            return f"by {_name(step.settled_by)}", step.ended_at, None
+            return f"by {shown(_name(step.settled_by))}", step.ended_at, None
         case "undo_failed":
             return f"tried {'once' if step.undo_tries == 1 else f'{step.undo_tries} times'}" if step.undo_tries else "not tried", None, None
         case "failed" | "unknown" | "on_hold" | "rejected" | "skipped":
-            return step.error, None, None
+            return shown(step.error), None, None
         case "drifted":
             return "somebody changed it", None, None
         case "requested":

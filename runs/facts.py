@@ -10,7 +10,8 @@ from typing import Any
 from django.db.models import Avg, DurationField, ExpressionWrapper, F
 from django.utils import timezone
 
-from runs.models import CapabilityRecord, Check, LogEntry, Run, Step
+from runs.models import CapabilityRecord, Check, LogEntry, Run, Step, System
+from runs.naming import title_of
 from runs.sections import Told, sections
 from runs.states import Kind, RunState, StepState
 
@@ -36,6 +37,8 @@ class Facts:
     checks: list[Check] = dataclasses.field(default_factory=list)
     records: dict[str, CapabilityRecord] = dataclasses.field(default_factory=dict)
     marks: list[LogEntry] = dataclasses.field(default_factory=list)
+    # Nothing is undone until somebody lifts it.
+    frozen: bool = False
 
     def among(self, *states: str) -> list[Step]:
         return [step for step in self.steps if step.state in states]
@@ -56,11 +59,30 @@ class Facts:
 
     @cached_property
     def back(self) -> list[Step]:
+        """Verified gone, or stated so by a person."""
         return [step for step in self.among(*BACK) if step.leaves_effect]
 
     @cached_property
+    def undone(self) -> list[Step]:
+        """Verified gone."""
+        return [step for step in self.back if step.state == S.UNDONE]
+
+    @cached_property
+    def settled(self) -> list[Step]:
+        """Gone by a person's word."""
+        return [step for step in self.back if step.state == S.SETTLED]
+
+    @cached_property
     def sent(self) -> list[Step]:
-        return self.among(S.SENT)
+        """What went out past the pivot, also where it was left standing since."""
+        ended = self.among(S.LEFT_STANDING, S.UNDONE, S.SETTLED, S.UNDO_FAILED, S.DRIFTED)
+        went = {step.pk for step in ended if step.is_irreversible and step.done_at}
+        return [step for step in self.steps if step.state == S.SENT or step.pk in went]
+
+    @cached_property
+    def not_made(self) -> list[Step]:
+        """Calls of the plan that a person or the time refused."""
+        return [step for step in self.among(S.CLOSED) if step.closed_why in ("rejected", "dropped", "expired")]
 
     @cached_property
     def standing(self) -> list[Step]:
@@ -104,6 +126,29 @@ class Facts:
         """Seconds that an undo of each capability took so far, on average; nothing where there is no history."""
         return usual_undo({step.capability for step in self.steps})
 
+    @property
+    def first_press(self) -> dt.datetime | None:
+        """When the undo was first asked for; what is tried again later belongs to it."""
+        pressed = next((entry.at for entry in self.marks if entry.event == "run.compensating"), None)
+        return pressed or self.run.compensating_since
+
+    @property
+    def cause(self) -> str:
+        """Why the run failed, with the step that failed before the agent fell silent."""
+        why = self.run.failed_why
+        failed = [step for step in self.among(S.FAILED) if step.ended_at and self.run.failed_at and step.ended_at <= self.run.failed_at]
+        if "silent" not in why or not failed:
+            return why
+        last = max(failed, key=lambda step: step.ended_at or self.now)
+        said = f" ({last.error.rstrip('.')})" if last.error else ""
+        return f"Step {last.number}, {title_of(last)}, failed{said}; then {why[:1].lower()}{why[1:]}"
+
+    @property
+    def lost(self) -> bool:
+        """The worker that was undoing let its lease run out."""
+        held = [self.run.lease_until, *(step.lease_until for step in self.among(S.UNDOING))]
+        return self.run.state == RunState.COMPENSATING and any(until is not None and until < self.now for until in held)
+
     def mark(self, event: str) -> LogEntry | None:
         """The last entry of this kind."""
         return next((entry for entry in reversed(self.marks) if entry.event == event), None)
@@ -123,6 +168,7 @@ def read(run: Run, now: dt.datetime | None = None) -> Facts:
     )
     if run.state == RunState.COMPENSATING:
         found.to_tell = sections.would_tell(run, found.visible)
+        found.frozen = System.objects.exclude(frozen_at=None).exists()
     return found
 
 

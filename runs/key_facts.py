@@ -92,7 +92,7 @@ def _fact_visible(facts: Facts) -> Fact:
 def _fact_was_visible(facts: Facts) -> Fact:
     seen = [step for step in [*facts.back, *facts.standing] if step.seen_by_people and step.done_at]
     if not seen:
-        return Fact("Was visible to people", "0 s", "nothing", "good")
+        return Fact("Was visible to people", "no time", "nothing", "good")
     longest = max(((step.undone_at or facts.now) - step.done_at for step in seen if step.done_at), default=dt.timedelta())
     return Fact("Was visible to people", duration(longest), listed(dict.fromkeys(step.read_by for step in seen)))
 
@@ -114,4 +114,6 @@ def _fact_sent(facts: Facts) -> Fact:
 
 def _fact_undone(facts: Facts) -> Fact:
     total = len(facts.back) + len(facts.in_effect) + len(facts.maybe) + len(facts.standing)
-    return Fact("Undone and verified", f"{len(facts.back)} of {total}", names(facts.back) or "none yet", "good" if facts.back else "")
+    by_hand = f"{len(facts.settled)} settled by hand" if facts.settled else ""
+    small = " · ".join(text for text in (names(facts.undone), by_hand) if text) or "none yet"
+    return Fact("Undone and verified", f"{len(facts.undone)} of {total}", small, "good" if facts.undone else "")

@@ -11,6 +11,8 @@ import rfc8785
 from runs.capability import Capability
 from runs.exceptions import Invalid
 
+LONGEST_RESOURCE = 300
+
 
 def canonical(value: Any) -> bytes:
     """RFC 8785's bytes for `value`; Invalid for what it can't express (a number beyond 2^53, say)."""
@@ -32,6 +34,11 @@ def intent(capability: Capability[Any], ref: str | None, args: dict[str, Any]) -
 def of_call(nonce: uuid.UUID, intent_key: str, args_digest: str) -> str:
     """The key a target gets: the same over all attempts at one intent, another for other arguments or another run."""
     return digest([str(nonce), intent_key, args_digest])
+
+
+def resource(name: str) -> str:
+    """What a claim on `name` is stored under; of a long one its digest tells it apart."""
+    return name if len(name) <= LONGEST_RESOURCE else f"{name[:200]}…{digest(name)}"
 
 
 def identity(capability: Capability[Any], args: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""How fast a token may call: counted a minute at a time in the broker, which may forget, since this only protects others."""
+"""What a token may: the rules an admin bound to it, and how fast it may call.
+
+Calls are counted a minute at a time in the broker, which may forget, since this only protects others.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,21 @@ import redis
 
 from runs import bell
 from runs.exceptions import TooMany
+from runs.models import Rules
 from sagaboard.accounts.models import Token
 
 log = logging.getLogger(__name__)
-DEFAULT_PER_MINUTE = 600
+
+
+def rules_of(token: Token) -> Rules:
+    """What an admin set for this token; without that, the strictest: a plan's calls only, and a person at the end."""
+    bound = getattr(token, "rules", None)
+    return bound.rules if bound else Rules(name="default")
 
 
 def check_rate(token: Token) -> None:
     """TooMany, with the seconds to wait, once the token has called more often in this minute than its rules allow."""
-    rules = getattr(token, "rules", None)
-    limit = rules.rules.calls_per_minute if rules else DEFAULT_PER_MINUTE
+    limit = rules_of(token).calls_per_minute
     minute = int(time.time() // 60)
     name = f"sagaboard:rate:{token.pk}:{minute}"
     try:

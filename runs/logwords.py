@@ -7,7 +7,7 @@ from typing import Any
 
 from runs import naming
 from runs.models import LogEntry
-from sagaboard.templatetags.words import name_of
+from sagaboard.templatetags.words import name_of, shown
 
 # Event -> its word and the tone it is written in.
 WORDS = {
@@ -76,7 +76,42 @@ def line(entry: LogEntry) -> Line:
     if entry.event == "step.closed":
         word = str(entry.data.get("why") or word)
     about = entry.step.capability if entry.step else "on-call" if entry.event == "run.paged" else "run"
-    return Line(entry, word, tone, about, cut(detail(entry)), name_of(entry.actor))
+    return Line(entry, word, tone, about, cut(shown(detail(entry))), shown(name_of(entry.actor)))
+
+
+def decision(entry: LogEntry) -> tuple[str, str]:
+    """What a person decided, as the end of a sentence that begins with the name, and the reason given."""
+    data: dict[str, Any] = entry.data
+    step = f"step {entry.step.number}, {naming.title_of(entry.step)}" if entry.step else "it"
+    why = str(data.get("why") or data.get("said") or data.get("reason") or "")
+    match entry.event:
+        case "run.taken":
+            return "said: I’m on it", ""
+        case "run.paused":
+            return "asked to pause the undo", ""
+        case "run.failed":
+            return "stopped the run", why
+        case "run.left_standing":
+            return "left its effects standing", why
+        case "run.compensating":
+            over = data.get("undo_over") or []
+            past = ", past what went out" if data.get("override") else ""
+            drift = f", over what somebody changed at step {', '.join(map(str, over))}" if over else ""
+            did = "let the undo go on" if why == "settled" else "had the run undone"
+            return f"{did}{past}{drift}", "" if why == "settled" else why
+        case "step.settled":
+            saw = f"; sagaboard saw: {shown(data['seen'])}" if data.get("seen") else ""
+            return f"settled {step} as {str(data.get('how', '')).replace('_', ' ')}{saw}", why
+        case "step.closed":
+            return f"closed {step} unsent", why
+        case "check.reported":
+            return "said that the run is good", str(data.get("subject") or "")
+        case "item.decided":
+            return f"{VERDICTS.get(str(data.get('verdict')), 'decided')} {step}", why
+    return f"let {step} through", why
+
+
+VERDICTS = {"approve": "approved", "reject": "rejected", "withdraw": "took back the approval of"}
 
 
 def detail(entry: LogEntry) -> str:
@@ -100,7 +135,10 @@ def detail(entry: LogEntry) -> str:
         case "check.reported":
             return f"{data.get('check')}: {data.get('state')}"
         case "item.decided":
-            return f"{data.get('verdict', '')} by {name_of(entry.actor)}"
+            reason = f": {data['reason']}" if data.get("reason") else ""
+            return f"{data.get('verdict', '')} by {name_of(entry.actor)}{reason}"
+        case "run.compensating" if data.get("why") and data["why"] != "settled":
+            return f"{name_of(entry.actor)}: {data['why']}"
         case "run.compensating" | "run.taken" | "run.paused":
             return name_of(entry.actor)
         case "step.closed":

@@ -7,6 +7,7 @@ from typing import Any
 
 from runs import registry
 from runs.models import Step
+from sagaboard.templatetags.words import shown
 
 SLOT = re.compile(r"\{[^{}]*\}")
 # The argument that says in which of several systems of its kind an effect lives.
@@ -28,7 +29,7 @@ def identifier_of(step: Step) -> str:
 
 def short_name(step: Step) -> str:
     """One word for lists: the plan's ref, if a person chose it."""
-    return step.ref if step.ref and not step.ref.startswith("step-") else title_of(step)
+    return shown(step.ref) if step.ref and not step.ref.startswith("step-") else title_of(step)
 
 
 def place_of(step: Step) -> str:
@@ -38,8 +39,18 @@ def place_of(step: Step) -> str:
     for name in TARGETS:
         found = step.args.get(name) or (fields[name].default if name in fields else None)
         if isinstance(found, str) and found:
-            return found
+            return shown(found)
     return ""
+
+
+def seen_of(step: Step) -> str:
+    """What sagaboard itself saw when a person settled the step, in words."""
+    return shown(step.seen_at_settling.removeprefix("verify_undone: ").removeprefix("probe: "))
+
+
+def was_gone(step: Step) -> bool:
+    """Whether sagaboard, too, saw it gone then."""
+    return step.seen_at_settling.endswith(": gone")
 
 
 def filled(template: str, step: Step) -> str:
@@ -47,7 +58,7 @@ def filled(template: str, step: Step) -> str:
     capability = registry.find(step.capability)
     if capability is None or not template:
         return ""
-    return SLOT.sub("…", capability.fill(template, known_of(step)))
+    return SLOT.sub("…", shown(capability.fill(template, known_of(step))))
 
 
 def known_of(step: Step) -> dict[str, Any]:

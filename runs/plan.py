@@ -10,7 +10,7 @@ import pydantic
 
 from runs import keys, registry, secret_args
 from runs.capability import Capability
-from runs.exceptions import Invalid
+from runs.exceptions import Invalid, NoEffect
 from runs.models import CapabilityRecord, Claim
 from runs.registry import Effective
 from runs.states import Audience, Kind
@@ -50,9 +50,12 @@ def read(plan: list[dict[str, Any]]) -> list[PlannedCall]:
         args = entry.get("args") or {}
         problems += [f"{ref}: {problem}" for problem in wrong_arguments(capability, args)]
         known = validated(capability, args)
-        calls.append(
-            PlannedCall(ref, capability, args, bool(entry.get("needs_result")), registry.effective(capability, record, known), known)
-        )
+        try:
+            how = registry.effective(capability, record, known)
+        except NoEffect as exc:
+            problems.append(f"{ref}: {exc.reason}")
+            continue
+        calls.append(PlannedCall(ref, capability, args, bool(entry.get("needs_result")), how, known))
     if problems:
         raise Invalid("The plan can't be used: " + "; ".join(problems) + ".", problems=problems)
     return calls
@@ -117,6 +120,7 @@ def _unowned(calls: list[PlannedCall], owned: set[str]) -> list[str]:
 
 
 def _overlaps(calls: list[PlannedCall]) -> list[str]:
-    touched = {resource: call.ref for call in calls if call.known is not None for resource in call.capability.touches(call.known)}
-    claims = Claim.objects.filter(live=True, resource__in=touched).values_list("resource", "run_id")
+    known = [call for call in calls if call.known is not None]
+    touched = {keys.resource(name): call.ref for call in known for name in call.capability.touches(call.known)}
+    claims = Claim.objects.filter(live=True, resource__in=touched).order_by("resource").values_list("resource", "run_id")
     return [f"{touched[resource]}: run {run} still has an effect on {resource}." for resource, run in claims]

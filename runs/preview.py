@@ -20,9 +20,10 @@ from runs.engine.attempt import bounded, call_for, reason_of, timeout_of
 from runs.engine.compensate import drift_in_words
 from runs.exceptions import Invalid, StalePreview, Unreadable
 from runs.facts import usual_undo
-from runs.models import CapabilityRecord, LogEntry, Run, Step
+from runs.models import CapabilityRecord, LogEntry, Run, Step, System
 from runs.sections import Told, sections
 from runs.states import RunState, StepState
+from sagaboard.templatetags.words import shown as shown_text
 
 S = StepState
 SALT = "runs.preview"
@@ -67,6 +68,7 @@ class Preview:
     told: list[Told]
     to: str
     looked_at: dt.datetime
+    frozen: bool = False
     # What an earlier preview had said, by step number; empty for a first one.
     before: dict[int, str] = dataclasses.field(default_factory=dict)
 
@@ -91,8 +93,29 @@ class Preview:
         return [line for line in self.lines if line.finding == NO_ANSWER]
 
     @property
+    def stops_at(self) -> Line | None:
+        """The first step, in the walk's order, at which it will stop and ask unless its change is undone over."""
+        return next((line for line in self.lines if line.finding in (DRIFTED, CANT)), None)
+
+    @property
+    def can_be_whole(self) -> bool:
+        """Whether ticks alone keep the walk from stopping."""
+        return bool(self.drifted) and not any(line.finding == CANT for line in self.lines)
+
+    @property
+    def before_stop(self) -> list[Line]:
+        """What is undone before that."""
+        end = self.lines.index(self.stops_at) if self.stops_at else len(self.lines)
+        return [line for line in self.lines[:end] if line.will_be_undone]
+
+    @property
     def withdrawn(self) -> list[Step]:
-        return [step for step in self.rest if step.state in (S.CLOSED, S.QUEUED)]
+        return [step for step in self.rest if step.state == S.QUEUED or step.closed_why == "withdrawn"]
+
+    @property
+    def not_made(self) -> list[tuple[Step, str]]:
+        """What a person or the time refused: by that word, not as withdrawn."""
+        return [(step, naming.title_of(step)) for step in self.rest if step.state == S.CLOSED and step.closed_why != "withdrawn"]
 
     @property
     def withdrawn_numbers(self) -> str:
@@ -193,13 +216,15 @@ def of(run: Run, *, to: str = "", look: bool = True, before: Shown | None = None
     """The preview of undoing `run`, back to the savepoint `to` if one is named. Without `look` it is the plan alone."""
     steps = list(_in_walk(run, to).in_undo_order())  # type: ignore[attr-defined]
     everything = list(run.steps.as_planned())
-    sent = [step for step in everything if step.state == S.SENT]
-    head = LogEntry.objects.filter(run=run).newest_first().values_list("hash", flat=True).first() or ""
+    sent = [step for step in everything if step.state == S.SENT or (step.state == S.LEFT_STANDING and step.is_irreversible)]
+    head = LogEntry.objects.filter(run=run).moving_head()
     lines = _lines(steps, sent, look=look)
     walked = {step.pk for step in steps}
     rest = [step for step in everything if step.pk not in walked]
-    told = sections.would_tell(run, steps)
-    return Preview(run, head, lines, rest, sent, told, to, timezone.now(), dict(before.lines) if before else {})
+    # What went out and stays is corrected too. What was left standing before has its correction already.
+    told = sections.would_tell(run, [*steps, *(step for step in sent if step.state == S.SENT)])
+    frozen = System.objects.exclude(frozen_at=None).exists()
+    return Preview(run, head, lines, rest, sent, told, to, timezone.now(), frozen, dict(before.lines) if before else {})
 
 
 def _in_walk(run: Run, to: str) -> QuerySet[Step]:
@@ -241,7 +266,7 @@ def _line(step: Step, record: CapabilityRecord | None, usual: dict[str, float], 
         proven=proven,
         takes=usual.get(step.capability),
         finding=finding[0],
-        says=finding[1],
+        says=shown_text(finding[1]),
         behind_pivot=(step.intent_seq or 0) < pivot,
     )
 

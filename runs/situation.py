@@ -11,7 +11,7 @@ from runs.key_facts import Fact
 from runs.models import Step
 from runs.states import RunState, StepState
 from runs.wording import calls, capital, counted, is_are, listed, word
-from sagaboard.templatetags.words import duration, name_of, sentence, short
+from sagaboard.templatetags.words import about, duration, name_of, sentence, short, shown
 
 S, R = StepState, RunState
 
@@ -27,7 +27,9 @@ class Part:
 @dataclasses.dataclass(frozen=True)
 class Situation:
     say: list[Part]
-    why: str
+    # The reason as somebody gave it, and what is ours of it: two directions of writing may meet there.
+    said: str
+    ours: str
     facts: list[Fact]
     # 0 to 100 while it is being undone.
     meter: int | None = None
@@ -37,13 +39,16 @@ class Situation:
     def sentence(self) -> str:
         return " ".join(part.text for part in self.say)
 
+    @property
+    def why(self) -> str:
+        return f"{self.said} {self.ours}".strip()
+
 
 def of(facts: Facts) -> Situation:
     say, numbers = CASES[RunState(facts.run.state)]
     meter = _meter(facts) if facts.run.state == R.COMPENSATING else None
-    return Situation(
-        [part for part in say(facts) if part.text], _why(facts), numbers(facts), meter, _progress(facts) if meter is not None else ""
-    )
+    parts = [part for part in say(facts) if part.text]
+    return Situation(parts, *_why(facts), numbers(facts), meter, _progress(facts) if meter is not None else "")
 
 
 # ---- the sentence
@@ -98,8 +103,19 @@ def _releasing(facts: Facts) -> list[Part]:
 
 def _succeeded(facts: Facts) -> list[Part]:
     out = f"{counted(facts.sent, 'call')} went out." if facts.sent else "Nothing had to go out."
-    stay = f"{counted(facts.in_effect, 'effect')} {is_are(facts.in_effect, 'stays', 'stay')}, as planned." if facts.in_effect else ""
-    return [Part("Done as planned.", "ok"), Part(stay), Part(out)]
+    end = "." if facts.not_made else ", as planned."
+    stay = f"{counted(facts.in_effect, 'effect')} {is_are(facts.in_effect, 'stays', 'stay')}{end}" if facts.in_effect else ""
+    return [_as_planned(facts), Part(stay), Part(out)]
+
+
+def _as_planned(facts: Facts) -> Part:
+    """Only what no person and no deadline took out of the plan is done as planned."""
+    if not facts.not_made:
+        return Part("Done as planned.", "ok")
+    reasons = dict.fromkeys(step.closed_why for step in facts.not_made)
+    return Part(
+        f"Done, but not all of the plan: {counted(facts.not_made, 'call').lower()} {was_were(facts.not_made)} {listed(reasons)}.", "em"
+    )
 
 
 def _failed(facts: Facts) -> list[Part]:
@@ -131,31 +147,46 @@ def _compensating(facts: Facts) -> list[Part]:
         now = Part(f"Looking whether step {facts.maybe[0].number} happened.")
     else:
         now = Part("Getting ready to undo." if not back else "Going on to the next undo.")
-    done = Part(f"{counted(back, 'effect')} {is_are(back)} already back.", "ok") if back else Part("")
+    if facts.lost and not facts.frozen:
+        now = Part("A worker was lost; what it did is looked at again.", "em")
+    done = Part(_back(facts, "already back"), "ok") if back else Part("")
     return [now, done, _who_sees(facts, ended=True)]
 
 
 def _compensated(facts: Facts) -> list[Part]:
-    back, stay = facts.back, facts.standing
-    total = len(back) + len(stay)
-    took = _took(facts)
+    stay, settled = facts.standing, facts.settled
     if stay:
         first = Part(f"{counted(stay, 'effect')} could not be taken back and {is_are(stay, 'stays', 'stay')}.", "em")
-    else:
+    elif all(naming.was_gone(step) for step in settled):
         first = Part("Everything is back where it was.", "ok")
-    undone = (
-        f"{capital(word(len(back)))} of {word(total)} {'effect' if total == 1 else 'effects'} undone and verified{took}."
-        if total
-        else "There was nothing to undo."
+    else:
+        first = Part("Not everything is known to be back.", "em")
+    return [first, Part(_undone(facts)), Part(_who_was_told(facts))]
+
+
+def _undone(facts: Facts) -> str:
+    """How many are verified, and by whose word the others are gone."""
+    total, undone, settled = len(facts.back) + len(facts.standing), facts.undone, facts.settled
+    if not total:
+        return "There was nothing to undo."
+    of_all = f"{capital(word(len(undone)))} of {word(total)} {'effect' if total == 1 else 'effects'}"
+    if not settled:
+        return f"{of_all} undone and verified{_took(facts)}."
+    who = listed(dict.fromkeys(name_of(step.settled_by) for step in settled))
+    there = [step for step in settled if not naming.was_gone(step)]
+    still = all(naming.seen_of(step) == "still there" for step in there)
+    saw = "sagaboard saw it gone" if not there else "sagaboard still saw it there" if still else "sagaboard could not see it gone"
+    return (
+        f"{of_all} {is_are(undone)} undone and verified{_took(facts)}; "
+        f"{word(len(settled))} {was_were(settled)} settled by {who}, and {saw}."
     )
-    return [first, Part(undone), Part(_who_was_told(facts))]
 
 
 def _stuck(facts: Facts) -> list[Part]:
     run, back, left = facts.run, facts.back, [*facts.in_effect, *facts.maybe]
     at = facts.among(S.UNDO_FAILED, S.DRIFTED)
     none_back = f"Nothing is back yet, {word(len(left))} effect{'' if len(left) == 1 else 's'} {is_are(left)} out there."
-    some_back = f"{counted(back, 'effect')} {is_are(back)} back, {word(len(left))} {is_are(left)} not."
+    some_back = f"{_back(facts, 'back').rstrip('.')}, {word(len(left))} {is_are(left)} not."
     rest = Part(some_back if back else none_back)
     if at and at[0].state == S.DRIFTED:
         return [Part(f"Stopped at step {at[0].number}: somebody changed it since.", "bad"), rest]
@@ -200,12 +231,26 @@ def _effects(facts: Facts) -> Part:
     return Part(f"{counted(effects, 'effect')} {exist}, machines only.")
 
 
+def _back(facts: Facts, how: str) -> str:
+    """`Two effects are back`: those that are verified; what a person settled is said apart."""
+    undone, settled = facts.undone, facts.settled
+    first = f"{counted(undone, 'effect')} {is_are(undone)} {how}" if undone else ""
+    by_hand = f"{word(len(settled))} {was_were(settled)} settled by hand" if settled else ""
+    return capital(", ".join(text for text in (first, by_hand) if text)) + "."
+
+
+def was_were(things: list[Step]) -> str:
+    return is_are(things, "was", "were")
+
+
 def _who_sees(facts: Facts, *, ended: bool = False) -> Part:
     seen = facts.visible
     if seen:
         of_all = len([*facts.in_effect, *facts.maybe])
         whom = "it" if of_all == 1 else f"{word(len(seen))} of them" if len(seen) < of_all else "all of them"
         return Part(f"People can {'still ' if ended else ''}see {whom}.", "em")
+    if ended and any(step.seen_by_people and not naming.was_gone(step) for step in facts.settled):
+        return Part("People may still see what was settled by hand.", "em")
     if ended:
         return Part(
             "No person can see anything of this run any more."
@@ -232,27 +277,25 @@ def _who_was_told(facts: Facts) -> str:
 
 
 def _took(facts: Facts) -> str:
-    run = facts.run
-    if not (run.compensating_since and run.ended_at):
-        return ""
-    return f", in {duration(run.ended_at - run.compensating_since)}"
+    pressed, ended = facts.first_press, facts.run.ended_at
+    return f", in {duration(ended - pressed)}" if pressed and ended else ""
 
 
-def _why(facts: Facts) -> str:
-    """The reason, from the log, with its time."""
+def _why(facts: Facts) -> tuple[str, str]:
+    """The reason, from the log, and what is ours of it: its time and what follows."""
     run = facts.run
     if run.state == R.OPEN:
         bound = f"{run.patience // 60} min" if run.patience % 60 == 0 else duration(run.patience)
-        return f"Last heard {short(run.last_heard_at, facts.now)}; after {bound} of silence the run is failed."
+        return "", f"Last heard {short(run.last_heard_at, facts.now)}; after {bound} of silence the run is failed."
     if run.state == R.COMPENSATED:
         pressed = facts.mark("run.compensating")
         sent = "" if facts.sent or facts.standing else " Nothing that can’t be taken back was ever sent."
-        return f"Compensated by {name_of(pressed.actor)} at {short(pressed.at, facts.now)}.{sent}" if pressed else ""
+        return "", f"Compensated by {name_of(pressed.actor)} at {short(pressed.at, facts.now)}.{sent}" if pressed else ""
     if run.state in (R.STUCK, R.LEFT_STANDING):
-        return sentence(run.stopped_why) + (" Nothing more happens until someone decides." if run.state == R.STUCK else "")
+        return sentence(shown(run.stopped_why)), "Nothing more happens until someone decides." if run.state == R.STUCK else ""
     if run.state == R.FAILED and run.failed_at:
-        return f"{sentence(run.failed_why)} Failed {short(run.failed_at, facts.now)}."
-    return ""
+        return sentence(shown(facts.cause)), f"Failed {short(run.failed_at, facts.now)}."
+    return "", ""
 
 
 def _meter(facts: Facts) -> int:
@@ -261,10 +304,23 @@ def _meter(facts: Facts) -> int:
 
 
 def _progress(facts: Facts) -> str:
+    total = len(facts.back) + len(facts.in_effect) + len(facts.maybe)
+    by_hand = f", {len(facts.settled)} settled by hand" if facts.settled else ""
+    after = "nothing is undone until the freeze is lifted" if facts.frozen else "you can close this page, the server goes on"
+    return f"{len(facts.undone)} of {total} undone and verified{by_hand}{_left_to_do(facts)} · {after}"
+
+
+def _left_to_do(facts: Facts) -> str:
+    """How long it still takes; nothing while that can't be known, or is over already."""
     left = [*facts.in_effect, *facts.maybe]
     known = [facts.usual[step.capability] for step in left if step.capability in facts.usual]
-    about = f" · about {duration(max(sum(known), 1))} left" if left and len(known) == len(left) else ""
-    return f"{len(facts.back)} of {len(facts.back) + len(left)} undone and verified{about} · you can close this page, the server goes on"
+    overdue = any(
+        step.undo_started_at and (facts.now - step.undo_started_at).total_seconds() > facts.usual.get(step.capability, 0)
+        for step in facts.among(S.UNDOING)
+    )
+    if not left or len(known) != len(left) or overdue or facts.lost or facts.frozen:
+        return ""
+    return f" · {about(sum(known))} left"
 
 
 Say = Callable[[Facts], list[Part]]

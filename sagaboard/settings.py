@@ -95,6 +95,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "sagaboard.web.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [SAGABOARD_URL]
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("SAGABOARD_TRUST_PROXY") else None
@@ -123,7 +124,8 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 # No collectstatic step: what is in the checkout is what is served.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
-DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+# Of forms and of what agents send. Larger ones are refused unread.
+DATA_UPLOAD_MAX_MEMORY_SIZE = SAGABOARD_MAX_BODY = 1_048_576
 FORM_RENDERER = "django.forms.renderers.DjangoTemplates"
 
 EMAIL_BACKEND = os.environ.get("SAGABOARD_EMAIL_BACKEND", "django.core.mail.backends.console.EmailBackend")
@@ -160,7 +162,6 @@ WEB_THREADS = int(env.number("SAGABOARD_WEB_THREADS", 16))
 WAIT_AT_MOST = env.number("SAGABOARD_WAIT_AT_MOST", 60)
 # A capability whose undo was never proven counts as irreversible; tests of other things may switch that off.
 PROOF_REQUIRED = env.flag("SAGABOARD_PROOF_REQUIRED", default=True)
-SAGABOARD_MAX_BODY = 1_048_576
 
 LOGGING = {
     "version": 1,

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone
+from django.views.csrf import csrf_failure as django_csrf_failure
 from django_htmx.middleware import HtmxDetails
 
 from sagaboard.accounts.models import User
@@ -32,16 +33,27 @@ class Count:
     says: str
 
 
-# Filled by the apps in `ready()`: the name of a navigation entry -> its count for a person.
+@dataclasses.dataclass(frozen=True)
+class Loud:
+    """What holds for everything and stands above every page; `said` are the words of a person."""
+
+    before: str
+    said: str
+    after: str
+
+
+# Filled by the apps in `ready()`: the name of a navigation entry -> its count for a person; what must stand above every page.
 counts: dict[str, Callable[[User], Count]] = {}
+louds: dict[str, Callable[[], Loud | None]] = {}
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Context of the frame: counts beside the navigation and the server's clock."""
+    """Context of the frame: counts beside the navigation, what holds for everything, and the server's clock."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"now": timezone.now()}
-    return {"now": timezone.now(), "nav_counts": {name: count(user) for name, count in counts.items()}}
+    loud = [found for found in (say() for say in louds.values()) if found]
+    return {"now": timezone.now(), "nav_counts": {name: count(user) for name, count in counts.items()}, "loud": loud}
 
 
 def HtmxLoginRedirect(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
@@ -53,12 +65,28 @@ def HtmxLoginRedirect(get_response: Callable[[HttpRequest], HttpResponseBase]) -
         to_login = response.status_code == 302 and urlsplit(location).path == _login_path()
         if not (to_login and getattr(request, "htmx", None)):
             return response
-        here = request.htmx.current_url_abs_path or "/"  # type: ignore[attr-defined]
-        answer = HttpResponse(status=204)
-        answer["HX-Redirect"] = f"{_login_path()}?next={quote(here)}"
-        return answer
+        return _to_login(request)
 
     return middleware
+
+
+def _to_login(request: HttpRequest) -> HttpResponse:
+    here = request.htmx.current_url_abs_path or "/"  # type: ignore[attr-defined]
+    answer = HttpResponse(status=204)
+    answer["HX-Redirect"] = f"{_login_path()}?next={quote(here)}"
+    return answer
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form without its token: a whole page that says so, never a page inside a part of one."""
+    if not getattr(request, "htmx", None):
+        return django_csrf_failure(request, reason)
+    if not request.user.is_authenticated:
+        return _to_login(request)
+    # Signed in anew in another window: the page is loaded again, with the token of now.
+    answer = HttpResponse(status=204)
+    answer["HX-Refresh"] = "true"
+    return answer
 
 
 def _login_path() -> str:

@@ -15,6 +15,7 @@
   const two = (n) => String(n).padStart(2, "0");
   const duration = (ms) => {
     const s = Math.max(0, Math.floor(ms / 1000)), m = Math.floor(s / 60), h = Math.floor(s / 3600);
+    if (s < 1) return "under 1 s";
     if (s < 60) return `${s} s`;
     if (h < 1) return `${m} min ${two(s % 60)} s`;
     return h < 48 ? `${h} h ${two(m % 60)} min` : `${Math.floor(h / 24)} days`;
@@ -62,6 +63,8 @@
   const before = (event) => {
     const target = event.detail.target, quiet = event.type === "htmx:oobBeforeSwap" || event.detail.elt?.matches("[data-quiet]");
     if (!target) return;
+    // A look that was refused says nothing about the run; what stands there stays, and grows old in sight.
+    if (event.detail.xhr?.status >= 400 && event.detail.elt?.matches("[data-poll]")) { event.detail.shouldSwap = false; return; }
     const held = target.contains(document.activeElement) && document.activeElement !== target ? document.activeElement : null;
     const pointed = target.matches("[data-calm]") && target.matches(":hover, :focus-within");
     if (quiet && (pointed || isField(held) || isDirty(target))) {
@@ -97,6 +100,20 @@
   const leave = () => { one("#over").replaceChildren(); all('[hx-target="#over"]').find((el) => el.offsetParent)?.focus(); };
   document.addEventListener("cancel", (event) => { if (event.target.closest("#over")) setTimeout(leave); }, true);
 
+  // ---- the preview's button promises what the ticks make of it: drift that is not undone over is where the walk stops
+  document.addEventListener("change", (event) => {
+    const button = one("[data-whole]");
+    if (!button || event.target.name !== "over") return;
+    let count = 0, stop = null;
+    for (const line of all("[data-line]")) {
+      const tick = one("[name=over]", line);
+      if (tick && !tick.checked) { stop = line.dataset.step; break; }
+      count += 1;
+    }
+    const effects = `${count} effect${count === 1 ? "" : "s"}`;
+    button.lastChild.textContent = stop === null ? button.dataset.whole.trim() : count ? `Undo ${effects}, then stop at step ${stop}` : `Begin, and stop at step ${stop}`;
+  });
+
   // ---- one press per form
   const free = (form) => all("button[data-was]", form).forEach((el) => { el.disabled = false; el.innerHTML = el.dataset.was; delete el.dataset.was; });
   document.addEventListener("submit", (event) => setTimeout(() => {
@@ -122,7 +139,12 @@
     else { el.focus(); say(`${el.textContent.trim()}: Enter presses it.`); }
   };
   const shown = (what) => all(what).find((el) => el.offsetParent && !el.disabled);
-  const keys = { "/": () => one("#jump")?.focus(), j: () => toRow(1), k: () => toRow(-1), "?": () => one("#keys")?.showModal(),
+  // Only the keys that do something on this page.
+  const help = () => {
+    for (const el of all("#keys [data-when]")) el.hidden = !shown(el.dataset.when);
+    one("#keys")?.showModal();
+  };
+  const keys = { "/": () => one("#jump")?.focus(), j: () => toRow(1), k: () => toRow(-1), "?": help,
     x: () => one("input[type=checkbox]", document.activeElement.closest("tr, li") || document.createElement("i"))?.click() };
   document.addEventListener("keydown", (event) => {
     const letters = document.body.dataset.shortcuts === "on" && !isField(document.activeElement);

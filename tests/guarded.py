@@ -72,12 +72,20 @@ INGEST = [
         f"{API}01_keys_of_two_tokens_never_meet",
     ),
     guard(
+        "API-01",
+        "the same key with the same content is known again, and marked as a replay",
+        "runs/services/asking.py",
+        "return _replayed(locked, token, request) or _ask(",
+        "return _ask(",
+        f"{API}01_the_same_content_gets_the_first_result_marked_as_a_replay",
+    ),
+    guard(
         "API-02",
         "the lock on the run's row",
         "runs/locking.py",
         "select_for_update(no_key=True).annotate",
         "annotate",
-        f"{API}02_fifty_at_once_make_one_intent_and_one_effect",
+        f"{API}02_two_that_look_before_either_writes_make_one_intent",
     ),
     guard(
         "API-02",
@@ -85,7 +93,7 @@ INGEST = [
         "runs/services/opening.py",
         "is the answer.\n        if idempotency_key and",
         "is the answer.\n        if False and",
-        f"{API}02_fifty_at_once_open_one_run",
+        f"{API}02_two_that_look_before_either_writes_open_one_run",
     ),
     guard(
         "API-02",
@@ -93,15 +101,17 @@ INGEST = [
         "runs/migrations/0001_initial.py",
         "constraint=models.UniqueConstraint(fields=('token', 'key'), name='idempotency_key_once'),",
         "constraint=models.UniqueConstraint(fields=('token', 'key', 'id'), name='idempotency_key_once'),",
-        f"{API}02_fifty_at_once_open_one_run",
+        f"{API}02_two_that_look_before_either_writes_open_one_run",
     ),
     guard(
         "API-03",
-        "a retry with its key gets what became of the first call",
+        "a key in use is answered with its step, and never refused as in progress",
         "runs/services/asking.py",
-        "return _replayed(locked, token, request) or _ask(",
-        "return _ask(",
-        f"{API}03_after_a_web_process_died_the_retry_gets_a_definite_answer[publish.after]",
+        "    return Asked(used.step, new=False, replayed=True)",
+        "    if used.step.done_at is None:\n"
+        '        raise KeyReused("A call with this key is in progress.")\n'
+        "    return Asked(used.step, new=False, replayed=True)",
+        f"{API}03_after_a_web_process_died_the_retry_gets_a_definite_answer[publish.before]",
     ),
     guard(
         "API-03",
@@ -327,7 +337,7 @@ ENGINE = [
         "an undo that failed stops the run",
         "runs/engine/walk.py",
         'lifecycle.stop(run, f"Stopped at step',
-        'str(f"Stopped at step',
+        '(lambda *_, **__: None)(run, f"Stopped at step',
         f"{BACK}12_an_undo_that_answers_and_does_nothing_stops_the_walk",
     ),
     guard(

@@ -19,12 +19,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.guarded import GUARDS, Guard
 
 ROOT = Path(__file__).parents[1]
-PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "--durations=0", "--color=no")
+PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--durations=0", "--color=no")
 # The test run in the copy starts its own servers and reads its own settings.
 NOT_PASSED_ON = re.compile("DATABASE_URL|REDIS_URL|SAGABOARD_(?!CHROMIUM).*|DJANGO_.*|PYTEST_.*|PYTHONPATH")
 AT_MOST = 300.0
@@ -38,26 +39,29 @@ class Ended:
     word: str
     seconds: float
     why: str = ""
+    failed: tuple[str, ...] = ()
 
 
 def main() -> int:
     asked = _asked()
+    known = sorted({guard.fault for guard in GUARDS})
+    if strange := [name for name in asked.faults if not any(fault.startswith(name) for fault in known)]:
+        print(f"No guard of {', '.join(strange)} is listed. There are: {', '.join(known)}.")
+        return 1
     guards = [guard for guard in GUARDS if not asked.faults or guard.fault.startswith(tuple(asked.faults))]
-    if not guards:
-        print(f"No guard of {', '.join(asked.faults)} is listed. There are: {', '.join(sorted({one.fault for one in GUARDS}))}.")
-        return 1
-    if asked.sound and not sound(guards):
-        return 1
-    print(ROW.format("fault", "tests", "s", "taken out", "tests run"))
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        return report(guards, pool.map(judge, guards), why=asked.why)
+    with checkout() as whole:
+        if asked.sound and not sound(whole, guards):
+            return 1
+        print(ROW.format("fault", "tests", "s", "taken out", "tests run"))
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            return report(guards, pool.map(partial(judge, whole), guards), why=asked.why)
 
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.guards", description=__doc__)
     parser.add_argument("faults", nargs="*", type=str.upper, metavar="FAULT", help="ENG-11, or ENG for all of these; default all")
     parser.add_argument("--sound", action="store_true", help="first see that the same tests are green with all guards in place")
-    parser.add_argument("--jobs", type=int, default=1, help="so many guards at a time (default 1)")
+    parser.add_argument("--jobs", type=int, default=2, help="so many guards at a time (default 2)")
     parser.add_argument("--why", action="store_true", help="show what made the tests fail")
     return parser.parse_args()
 
@@ -70,39 +74,47 @@ def report(guards: Sequence[Guard], ends: Iterator[Ended], *, why: bool) -> int:
         if ended.why and (why or ended.word != "red"):
             print(f"{'':15} {ended.why}", flush=True)
         words.append(ended.word)
-    print(f"{words.count('red')} of {len(words)} guards are missed by their tests when they are gone.")
+    print(f"{words.count('red')} of {len(words)} removals turned their tests red.")
     return int(set(words) != {"red"})
 
 
-def sound(guards: Sequence[Guard]) -> bool:
+def sound(whole: Path, guards: Sequence[Guard]) -> bool:
     """Whether the tests are green with every guard in place, all in one go."""
     tests = list(dict.fromkeys(test for guard in guards for test in guard.tests))
-    with copied() as folder:
+    with copied(whole) as folder:
         ended = run(folder, tests, at_most=AT_MOST * 4)
-    print(f"With all guards in place {len(tests)} tests are {ended.word}, in {ended.seconds:.0f} s. {ended.why}".rstrip(), flush=True)
+    print(f"With all guards in place {len(tests)} tests are {ended.word}, in {ended.seconds:.0f} s.", *ended.failed, sep="\n", flush=True)
     return ended.word == "GREEN"
 
 
-def judge(guard: Guard) -> Ended:
-    with copied() as folder:
+def judge(whole: Path, guard: Guard) -> Ended:
+    with copied(whole) as folder:
         file = folder / guard.file
         text = file.read_text() if file.is_file() else ""
         if (times := text.count(guard.old)) != 1:
             return Ended("STALE", 0.0, f"{guard.file} holds what is to be taken out {times} times: bring tests/guarded.py up to date.")
         file.write_text(text.replace(guard.old, guard.new))
-        return run(folder, guard.tests)
+        return run(folder, ["-x", *guard.tests])
 
 
 @contextmanager
-def copied() -> Iterator[Path]:
-    """What git tracks or would add, as it is now, in a folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="sagaboard-guards-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+def checkout() -> Iterator[Path]:
+    """What git tracks or would add, as it is at this moment: all guards are judged in the same code."""
+    with tempfile.TemporaryDirectory(prefix="sagaboard-guards-") as name:
         listed = subprocess.run(["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
-        for path in listed.stdout.split("\0"):
-            if path and (ROOT / path).is_file():
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / path, folder / path)
+        for path in filter(None, listed.stdout.split("\0")):
+            if (ROOT / path).is_file():
+                (Path(name) / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / path, Path(name) / path)
+        yield Path(name)
+
+
+@contextmanager
+def copied(whole: Path) -> Iterator[Path]:
+    """A copy to change and to run in, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="sagaboard-guard-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        shutil.copytree(whole, folder, dirs_exist_ok=True)
         # PostgreSQL may run as another account, in a folder below.
         folder.chmod(0o711)
         (folder / "tmp").mkdir()
@@ -110,16 +122,17 @@ def copied() -> Iterator[Path]:
         yield folder
 
 
-def run(folder: Path, tests: Sequence[str], *, at_most: float = AT_MOST) -> Ended:
-    """Runs `tests` in the copy. All that they leave behind is below it."""
+def run(folder: Path, arguments: Sequence[str], *, at_most: float = AT_MOST) -> Ended:
+    """Runs pytest in the copy. All that it leaves behind is below it."""
     env = {name: value for name, value in os.environ.items() if not NOT_PASSED_ON.fullmatch(name)}
-    env |= {"TMPDIR": str(folder / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env["TMPDIR"] = str(folder / "tmp")
     began = time.monotonic()
     try:
-        done = subprocess.run([*PYTEST, *tests], cwd=folder, env=env, capture_output=True, text=True, timeout=at_most)
+        done = subprocess.run([*PYTEST, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=at_most)
     except subprocess.TimeoutExpired:
         return Ended("LATE", time.monotonic() - began, f"They did not end within {at_most:g} s.")
-    return Ended(_word(done), time.monotonic() - began, _why(done))
+    failed = tuple(re.findall(r"^(?:FAILED|ERROR) .+", done.stdout, re.M))
+    return Ended(_word(done), time.monotonic() - began, _why(done), failed)
 
 
 def _word(done: subprocess.CompletedProcess[str]) -> str:

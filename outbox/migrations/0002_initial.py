@@ -58,7 +58,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='decision',
-            constraint=models.UniqueConstraint(condition=models.Q(('verdict', 'reject')), fields=('item',), name='decision_one_rejection'),
+            constraint=models.UniqueConstraint(condition=models.Q(('verdict', 'reject'), ('voided_at', None)), fields=('item',), name='decision_one_rejection'),
         ),
         migrations.AddConstraint(
             model_name='decision',

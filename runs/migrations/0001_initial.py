@@ -168,6 +168,7 @@ class Migration(migrations.Migration):
                 ('planned_kind', models.CharField(blank=True, default='', max_length=16)),
                 ('args', models.JSONField(default=dict)),
                 ('why', models.TextField(blank=True, default='')),
+                ('asked_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('key', models.CharField(blank=True, max_length=64, null=True)),
                 ('call_key', models.CharField(blank=True, default='', max_length=64)),
                 ('args_digest', models.CharField(blank=True, default='', max_length=64)),

@@ -72,9 +72,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(steps__state__in=IN_EFFECT).distinct()
 
     def needing_someone(self) -> Self:
-        """Stuck, or failed with something left in the world; or a step that nobody but a person can explain."""
+        """Stuck, or failed with something left in the world; a step that nobody but a person can explain, a run no check decides."""
+        undecided = Q(state=RunState.CHECKING, checks=None)
         failed = Q(state=RunState.FAILED, steps__state__in=IN_EFFECT)
-        return self.filter(Q(state=RunState.STUCK) | failed | Q(steps__state="unknown") | Q(steps__state="on_hold")).distinct()
+        open_step = Q(steps__state__in=["unknown", "on_hold"])
+        return self.filter(Q(state=RunState.STUCK) | failed | open_step | undecided).distinct()
 
     def moving(self) -> Self:
         """On their way, forward or back."""

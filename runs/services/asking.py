@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from django.db import IntegrityError
-
 from runs import bell, keys, registry, signals
 from runs import plan as planning
 from runs.capability import Capability
-from runs.exceptions import Improvised, Invalid, KeyReused, NotOpen, OffPlanCall, Overlaps, Refused, StaleSession, TooMany
+from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, OffPlanCall, Overlaps, Refused, TooMany
+from runs.limits import rules_of
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Claim, IdempotencyKey, Run, Step
+from runs.services.opening import check_session, heartbeat
 from runs.states import KIND_ORDER, OffPlan, Overlap, RunState, StepState
 from sagaboard.accounts.models import Token
 
@@ -39,11 +39,14 @@ class Request:
     ref: str | None
     why: str
     idempotency_key: str | None
-    session: int | None
 
     @property
     def fingerprint(self) -> str:
         return keys.digest([self.capability.name, self.ref, self.args])
+
+    @property
+    def identity(self) -> str:
+        return keys.digest(keys.identity(self.capability, self.args))
 
 
 def request_step(
@@ -58,19 +61,24 @@ def request_step(
     session: int | None = None,
 ) -> Asked:
     """The step this call is, asked for now or before; Refused, saying what to do, when it may not run."""
-    request = _validated(capability, args, ref, why, idempotency_key, session)
-    with locked_run(run.pk) as locked:
-        return _replayed(locked, token, request) or _ask(locked, token, request)
+    request = _validated(capability, args, ref, why, idempotency_key)
+    try:
+        with locked_run(run.pk) as locked:
+            check_session(locked, session)
+            return _replayed(locked, token, request) or _ask(locked, token, request)
+    except NoEffect as exc:
+        # The capability's own code, asked what the call would be, knows no such target or recipient.
+        raise Invalid(f"{capability} can't be called with these arguments: {exc.reason}. Nothing was done.") from exc
 
 
-def _validated(name: str, args: dict[str, Any], ref: str | None, why: str, key: str | None, session: int | None) -> Request:
+def _validated(name: str, args: dict[str, Any], ref: str | None, why: str, key: str | None) -> Request:
     capability = registry.find(name)
     if capability is None:
         raise Invalid(f"No capability is called “{name}”. GET /api/v1/capabilities lists them.")
     problems = planning.wrong_arguments(capability, args, complete=True)
     if problems:
         raise Invalid(f"The arguments of {name} don't fit: {'; '.join(problems)}.", problems=problems)
-    return Request(capability, args, planning.validated(capability, args), ref, why, key, session)
+    return Request(capability, args, planning.validated(capability, args), ref, why, key)
 
 
 def _replayed(run: Run, token: Token, request: Request) -> Asked | None:
@@ -82,31 +90,30 @@ def _replayed(run: Run, token: Token, request: Request) -> Asked | None:
         return None
     if used.run_id != run.pk or used.step is None or used.fingerprint != request.fingerprint:
         raise KeyReused("This Idempotency-Key was used for another call. Use a new key for a new call; nothing was done.")
+    heartbeat(run)
     return Asked(used.step, new=False, replayed=True)
 
 
 def _ask(run: Run, token: Token, request: Request) -> Asked:
-    if request.session is not None and request.session != run.session:
-        raise StaleSession(
-            f"This run was taken over by session {run.session}; yours is {request.session}. Read GET /runs/{run.number}.",
-            session=run.session,
-        )
     step, new = _meant(run, request)
     if new:
         _check_open(run)
         _check_limits(run, token, step)
         step = _request(run, token, request, step)
+    else:
+        heartbeat(run)
     if request.idempotency_key is not None:
         _remember(token, request, run, step)
     return Asked(step, new=new)
 
 
 def _remember(token: Token, request: Request, run: Run, step: Step) -> None:
-    try:
-        IdempotencyKey.objects.create(token=token, key=request.idempotency_key or "", fingerprint=request.fingerprint, run=run, step=step)
-    except IntegrityError:
-        # Another run of this token took the key between our look and now.
-        raise KeyReused("This Idempotency-Key was used for another call. Use a new key for a new call; nothing was done.") from None
+    """Takes the key for this call; KeyReused if another run of this token took it between our look and now."""
+    ours = IdempotencyKey(token=token, key=request.idempotency_key or "", fingerprint=request.fingerprint, run=run, step=step)
+    # Waits for whoever takes the same key right now. An error instead would end this transaction.
+    IdempotencyKey.objects.bulk_create([ours], ignore_conflicts=True)
+    if not IdempotencyKey.objects.filter(token=token, key=ours.key, run=run, step=step).exists():
+        raise KeyReused("This Idempotency-Key was used for another call. Use a new key for a new call; nothing was done.")
 
 
 def _meant(run: Run, request: Request) -> tuple[Step, bool]:
@@ -124,6 +131,10 @@ def _meant(run: Run, request: Request) -> tuple[Step, bool]:
     for step in steps:
         if step.state == StepState.PLANNED and _fits(step, request):
             return step, True
+    for step in steps:
+        came_to_nothing = step.state == StepState.FAILED or _is_sent_back(step)
+        if step.capability == request.capability.name and step.identity_digest == request.identity and came_to_nothing:
+            return step, True
     return _off_plan(run, steps, request), True
 
 
@@ -139,9 +150,16 @@ def _by_ref(step: Step, request: Request) -> tuple[Step, bool]:
         raise Improvised(f"The plan holds other arguments for {step.ref}: {step.args}. Ask for it with those.", step=step.number)
     if step.state in (StepState.PLANNED, StepState.FAILED):
         return step, True
-    if step.args_digest != keys.digest(request.args):
-        raise _improvised(step)
-    return step, False
+    if step.args_digest == keys.digest(request.args):
+        return step, False
+    if _is_sent_back(step):
+        return step, True
+    raise _improvised(step)
+
+
+def _is_sent_back(step: Step) -> bool:
+    """A gate that a reviewer gave back to the agent. The same call again meets the rejection, another is asked for anew."""
+    return step.state == StepState.CLOSED and step.closed_why == "rejected" and step.needs_result
 
 
 def _fits(step: Step, request: Request) -> bool:
@@ -153,7 +171,7 @@ def _fits(step: Step, request: Request) -> bool:
 
 def _off_plan(run: Run, steps: list[Step], request: Request) -> Step:
     """A step for a call that the plan does not hold; refused if it is a variation on one that ran, or by policy."""
-    mine = keys.digest(keys.identity(request.capability, request.args))
+    mine = request.identity
     for step in steps:
         if step.capability == request.capability.name and step.state in STANDS and (step.planned or step.identity_digest == mine):
             raise _improvised(step)
@@ -168,9 +186,10 @@ def _off_plan(run: Run, steps: list[Step], request: Request) -> Step:
 
 
 def _improvised(step: Step) -> Improvised:
+    use = "Ask for it anew under its ref" if _is_sent_back(step) else "Use what it left"
     return Improvised(
         f"Step {step.number} of this run already is a {step.capability}, and it is {step.get_state_display().lower()}. "
-        "Use what it left; this call was not made.",
+        f"{use}; this call was not made.",
         step=step.number,
         ref=step.ref,
         state=step.state,
@@ -189,14 +208,21 @@ def _check_open(run: Run) -> None:
 
 
 def _check_limits(run: Run, token: Token, step: Step) -> None:
-    rules = getattr(getattr(token, "rules", None), "rules", None)
-    if rules is None:
-        return
+    rules = rules_of(token)
     pending = run.steps.pending()
     if pending.count() >= rules.open_steps:
         raise TooMany(f"{rules.open_steps} steps of this run are open already. Wait for some to end.", retry_after=2, limit="open_steps")
     if step._state.adding and run.steps.count() >= rules.steps_per_run:
         raise TooMany(f"A run has at most {rules.steps_per_run} steps.", retry_after=3600, limit="steps_per_run")
+
+
+def _check_waiting(run: Run, token: Token) -> None:
+    """People's attention is bounded: over all its runs an agent has only so many calls waiting for them."""
+    most = rules_of(token).waiting_items
+    waiting = Step.objects.filter(run__in=Run.objects.unfinished().filter(token=run.token_id), state=StepState.QUEUED)
+    if waiting.count() >= most:
+        says = f"{most} calls of this agent wait for people already. Wait until some are decided."
+        raise TooMany(says, retry_after=60, limit="waiting_items")
 
 
 def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
@@ -209,8 +235,11 @@ def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     if retries and step.tries >= capability.retry.attempts:
         raise Refused(f"Step {step.number} failed {step.tries} times and is not tried again. Fail the run, or finish without it.")
     how = registry.effective(capability, record, request.known, proof=False if run.is_drill else None)
-    _pin(run, step, request, record, how)
-    hold = _holds(run, step) or _touch(run, capability, request)
+    _pin(run, token, step, request, record, how)
+    if step.is_irreversible:
+        _check_waiting(run, token)
+    # Claimed also by what waits for a person: once let through it runs without another look.
+    hold = "; ".join(filter(None, [_holds(run, step), _touch(run, request)]))
     _back_to_pending(run)
     if hold:
         _write(run, step, StepState.ON_HOLD, token, why_held=hold)
@@ -224,13 +253,15 @@ def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     return step
 
 
-def _pin(run: Run, step: Step, request: Request, record: CapabilityRecord, how: registry.Effective) -> None:
+def _pin(run: Run, token: Token, step: Step, request: Request, record: CapabilityRecord, how: registry.Effective) -> None:
     step.planned_kind = step.kind if step.planned else ""
     step.kind, step.audience, step.read_by = how.kind, how.audience, how.read_by
     step.version, step.leaves_effect = record.version, request.capability.leaves_effect
-    step.args, step.why = request.args, request.why
-    step.args_digest = keys.digest(request.args)
-    step.identity_digest = keys.digest(keys.identity(request.capability, request.args))
+    step.args, step.why, step.asked_by_id = request.args, request.why, token.person_id
+    if step.args_digest != keys.digest(request.args):
+        # What was prepared for other arguments would undo the wrong thing.
+        step.prepared = None
+    step.args_digest, step.identity_digest = keys.digest(request.args), request.identity
     step.key = keys.intent(request.capability, step.ref, request.args)
     step.call_key = keys.of_call(run.nonce, step.key, step.args_digest)
 
@@ -244,9 +275,12 @@ def _holds(run: Run, step: Step) -> str:
     return ""
 
 
-def _touch(run: Run, capability: Capability[Any], request: Request) -> str:
+def _touch(run: Run, request: Request) -> str:
     """Claims what the call touches. Another unfinished run's claim refuses or holds it, as policy says."""
-    resources = capability.touches(request.known)
+    # Sorted: two runs that claim the same in different orders would wait for each other.
+    resources = sorted({keys.resource(name) for name in request.capability.touches(request.known)})
+    if not resources:
+        return ""
     Claim.objects.bulk_create([Claim(run=run, resource=resource) for resource in resources], ignore_conflicts=True)
     taken = Claim.objects.filter(live=True, resource__in=resources).exclude(run=run).values_list("resource", "run_id").first()
     if taken is None or run.overlap == Overlap.WARN:
@@ -266,6 +300,7 @@ def _back_to_pending(run: Run) -> None:
 
 def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: str = "") -> None:
     step.state, step.requested_at, step.error, step.ended_at, step.due_at = state, run.now, why_held, None, None
+    step.closed_why = ""
     # What waits is undone in the order in which it really began, which its first step.started says.
     step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None
     step.save()
@@ -277,9 +312,11 @@ def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: st
         run.append(event, step=step, why=why_held)
 
 
-def skip_step(run: Run, *, token: Token, ref: str, reason: str) -> Step:
+def skip_step(run: Run, *, token: Token, ref: str, reason: str, session: int | None = None) -> Step:
     """A planned step is not needed."""
     with locked_run(run.pk) as locked:
+        check_session(locked, session)
+        heartbeat(locked)
         _check_open(locked)
         step = locked.steps.filter(ref=ref).first()
         if step is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
@@ -53,19 +54,31 @@ def drill(name: str, args: dict[str, Any], *, by: User, team: Team) -> Drilled:
     problems = planning.wrong_arguments(capability, args, complete=True)
     if problems:
         raise Invalid(f"The arguments don't fit: {'; '.join(problems)}.")
-    _check_sandbox(args)
+    _check_sandbox(planning.validated(capability, args).model_dump(mode="json"))
     run, step = _begin(name, args, by, team)
     invoke(run.pk, step.pk)
     look(run.pk, step.pk)
     return _undo(run, step, by)
 
 
-def _check_sandbox(args: dict[str, Any]) -> None:
-    """A drill leaves traces, if only for seconds: the targets it names must be declared sandboxes."""
-    named = [value for value in args.values() if isinstance(value, str) and value in settings.SAGABOARD_TARGETS]
-    for target in named:
+def _check_sandbox(args: Any) -> None:
+    """A drill leaves traces, if only for seconds: the targets it names, or has by default, must be declared sandboxes."""
+    for target in _targets(args):
         if not settings.SAGABOARD_TARGETS[target].get("sandbox"):
             raise Invalid(f'“{target}” is not a sandbox. Drill on a target with "sandbox": true in SAGABOARD_TARGETS.')
+
+
+def _targets(value: Any) -> Iterator[str]:
+    """Every configured target that is named anywhere in the arguments."""
+    if isinstance(value, str):
+        if value in settings.SAGABOARD_TARGETS:
+            yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _targets(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _targets(part)
 
 
 def _begin(name: str, args: dict[str, Any], by: User, team: Team) -> tuple[Run, Step]:

@@ -7,6 +7,7 @@ from runs.engine.sweep import fail_if_red
 from runs.exceptions import Invalid, NotOpen, Refused, Unfinished
 from runs.locking import locked_run
 from runs.models import Check, Run, Step
+from runs.services.opening import check_session
 from runs.states import CheckState, RunState, StepState
 from sagaboard.accounts.models import Token
 
@@ -16,6 +17,7 @@ NOT_FINISHED = (StepState.REQUESTED, StepState.RUNNING, StepState.UNKNOWN, StepS
 def finish_run(run: Run, *, token: Token, session: int | None = None) -> Run:
     """The agent is done: from here the checks decide. Refused, naming them, while steps are open."""
     with locked_run(run.pk) as locked:
+        check_session(locked, session)
         if locked.state in (RunState.CHECKING, RunState.RELEASING, RunState.SUCCEEDED):
             return locked
         if locked.state != RunState.OPEN:
@@ -38,9 +40,10 @@ def _open_gates(run: Run) -> list[Step]:
     return list(run.steps.filter(state=StepState.QUEUED, needs_result=True))
 
 
-def fail_run(run: Run, *, token: Token, reason: str) -> Run:
+def fail_run(run: Run, *, token: Token, reason: str, session: int | None = None) -> Run:
     """The agent gives up."""
     with locked_run(run.pk) as locked:
+        check_session(locked, session)
         if locked.state == RunState.FAILED:
             return locked
         if not locked.is_going_forward:
@@ -65,5 +68,5 @@ def report_check(run: Run, *, token: Token, name: str, state: str, subject: str 
         if state == CheckState.FAILURE and locked.is_going_forward:
             fail_if_red(locked)
         else:
-            lifecycle.advance(locked)
+            lifecycle.checks_changed(locked)
         return check

@@ -1,8 +1,9 @@
-"""Opening a run, and taking one over."""
+"""Opening a run, hearing of its agent, and taking one over."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,9 +12,10 @@ from django.db import IntegrityError, transaction
 from runs import keys
 from runs import plan as planning
 from runs.clock import Clock
-from runs.exceptions import Invalid, KeyReused, NotOpen
+from runs.exceptions import Invalid, KeyReused, NoEffect, NotAllowed, NotOpen, StaleSession
+from runs.limits import rules_of
 from runs.locking import locked_run
-from runs.models import Check, IdempotencyKey, Rules, Run, Step
+from runs.models import Check, IdempotencyKey, Rules, Run, Step, StoredPayload
 from runs.plan import PlannedCall
 from runs.sections import sections
 from runs.states import OffPlan, OnFailure
@@ -21,6 +23,8 @@ from sagaboard.accounts.models import Token, User
 
 # Earlier words are tighter; a request can go that way only.
 TIGHTNESS: dict[str, list[str]] = {"off_plan": list(OffPlan), "on_failure": [OnFailure.COMPENSATE, OnFailure.ASK]}
+
+ONCE_IN = dt.timedelta(seconds=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Opened:
 
 def open_run(*, token: Token, title: str, owner: str = "", idempotency_key: str | None = None, **asked: Any) -> Opened:
     """A run under the token's rules. `asked` may hold ticket, plan, checks, patience, on_failure, off_plan, retry_of."""
+    if token.run_number:
+        raise NotAllowed(f"This token is for run {token.run_number} alone. Open runs with the token of the agent that leads.")
     fingerprint = keys.digest(["POST /runs", title, owner, {name: value for name, value in asked.items() if value is not None}])
     if idempotency_key and (before := _opened_before(token, idempotency_key, fingerprint)):
         return before
@@ -41,18 +47,20 @@ def open_run(*, token: Token, title: str, owner: str = "", idempotency_key: str 
     if rules.plan_required and not calls:
         raise Invalid("This token's runs need a plan. Declare the steps you know, with what you know of their arguments.")
     checks = _checks(rules, asked.get("checks") or [])
+    # Before anything is written, since code of capabilities is asked.
+    warnings = _warnings(calls, token)
     try:
         with transaction.atomic(durable=True):
             run = Run.objects.create(has_plan=bool(calls), **fields)
             if idempotency_key:
                 IdempotencyKey.objects.create(token=token, key=idempotency_key, fingerprint=fingerprint, run=run)
-            _write(run, calls, checks, token)
+            _write(run, calls, checks, token, warnings)
     except IntegrityError:
         # The same request came in twice at once; the other one's run is the answer.
         if idempotency_key and (before := _opened_before(token, idempotency_key, fingerprint)):
             return before
         raise
-    return Opened(run, planning.warnings(calls, sections.owned_audiences(), run.team_id))
+    return Opened(run, warnings)
 
 
 def _opened_before(token: Token, key: str, fingerprint: str) -> Opened | None:
@@ -61,13 +69,23 @@ def _opened_before(token: Token, key: str, fingerprint: str) -> Opened | None:
         return None
     if used.fingerprint != fingerprint or used.step_id is not None:
         raise KeyReused("This Idempotency-Key was used for another request. Use a new key for a new run; nothing was done.")
-    return Opened(used.run, [], replayed=True)
+    return Opened(used.run, _warned(used.run), replayed=True)
 
 
-def rules_of(token: Token) -> Rules:
-    """What an admin set for this token; without that, the strictest: a plan's calls only, and a person at the end."""
-    bound = getattr(token, "rules", None)
-    return bound.rules if bound else Rules(name="default")
+def _warnings(calls: list[PlannedCall], token: Token) -> list[str]:
+    try:
+        return planning.warnings(calls, sections.owned_audiences(), token.team_id)
+    except NoEffect as exc:
+        raise Invalid(f"The plan can't be used: {exc.reason}. Nothing was done.") from exc
+
+
+def _warned(run: Run) -> list[str]:
+    """What the first answer warned of. A large entry lies beside the log, and may have been erased."""
+    said = run.entries.get(event="run.opened").data
+    if "$beside" in said:
+        said = StoredPayload.objects.filter(pk=said["$beside"]).values_list("body", flat=True).first() or {}
+    warnings: list[str] = said.get("warnings", [])
+    return warnings
 
 
 def _fields(token: Token, rules: Rules, *, title: str, owner: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -126,11 +144,12 @@ def _checks(rules: Rules, asked: Iterable[str]) -> list[str]:
     return sorted({*rules.required_checks, *asked})
 
 
-def _write(run: Run, calls: list[PlannedCall], checks: list[str], token: Token) -> None:
+def _write(run: Run, calls: list[PlannedCall], checks: list[str], token: Token, warnings: list[str]) -> None:
     Check.objects.bulk_create([Check(run=run, name=name) for name in checks])
     Step.objects.bulk_create([_planned(run, number, call) for number, call in enumerate(calls, 1)])
     plan = [{"ref": call.ref, "capability": call.capability.name, "kind": call.effective.kind} for call in calls]
-    run.append("run.opened", actor=f"token:{token.name}", title=run.title, plan=plan, checks=checks, owner=str(run.owner))
+    facts: dict[str, Any] = {"title": run.title, "plan": plan, "checks": checks, "owner": str(run.owner), "warnings": warnings}
+    run.append("run.opened", actor=f"token:{token.name}", **facts)
 
 
 def _planned(run: Run, number: int, call: PlannedCall) -> Step:
@@ -149,9 +168,19 @@ def _planned(run: Run, number: int, call: PlannedCall) -> Step:
     )
 
 
-def heartbeat(run: Run) -> None:
-    """The agent is still there."""
-    Run.objects.filter(pk=run.pk).going_forward().update(last_heard_at=Clock())
+def heartbeat(run: Run, *, session: int | None = None) -> None:
+    """The agent is still there; written down once a second at most, so that polling costs a look and not a write."""
+    check_session(run, session)
+    Run.objects.filter(pk=run.pk, last_heard_at__lt=Clock() - ONCE_IN).going_forward().update(last_heard_at=Clock())
+
+
+def check_session(run: Run, session: int | None) -> None:
+    """StaleSession if the caller says that it is an agent whose run another one has taken over since."""
+    if session is not None and session != run.session:
+        raise StaleSession(
+            f"This run was taken over by session {run.session}; yours is {session}. Read GET /runs/{run.number}.",
+            session=run.session,
+        )
 
 
 def resume_run(run: Run, *, token: Token) -> Run:

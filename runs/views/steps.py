@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -31,6 +32,8 @@ def settle(request: PageRequest, number: int, step: int) -> HttpResponse:
     form = SettleForm(request.POST or None)
     refusal: Refused | None = None
     if request.method == "POST" and form.is_valid():
+        if _wants_second_press(request, found, form.cleaned_data["how"]):
+            return render(request, "runs/step.html", _context(request, found, form=form, sure=_seen(found)))
         try:
             _settle(request, found, form.cleaned_data)
         except Refused as exc:
@@ -39,6 +42,15 @@ def settle(request: PageRequest, number: int, step: int) -> HttpResponse:
             return answer(request, number)
     status = refusal.status if refusal else 422 if form.errors else 200
     return render(request, "runs/step.html", _context(request, found, form=form, refusal=refusal), status=status)
+
+
+def _wants_second_press(request: PageRequest, step: Step, how: str) -> bool:
+    """What somebody else did is overwritten only once it was read what that is."""
+    return how == "again" and step.state == "drifted" and request.POST.get("sure") != _seen(step)
+
+
+def _seen(step: Step) -> str:
+    return hashlib.sha256(step.undo_error.encode()).hexdigest()[:16]
 
 
 def _settle(request: PageRequest, step: Step, given: dict[str, Any]) -> None:
@@ -51,6 +63,7 @@ def _settle(request: PageRequest, step: Step, given: dict[str, Any]) -> None:
             to=run.undo_to,
             override=run.override_pivot,
             undo_over=[*run.undo_over, *over],
+            why=given["reason"],
         )
         return
     services.settle_step(step, by=request.user, how=given["how"], reason=given["reason"], effect=given["effect"])

@@ -69,5 +69,7 @@ def _show(request: PageRequest, run: Run, *, refusal: Refused | None = None, bef
     can_be = run.state in CAN_BE_UNDONE
     look = can_be and request.GET.get("look") != "later"
     shown = preview.of(run, to=to, look=look, before=before)
-    context = {"run": run, "preview": shown, "refusal": refusal, "rights": rights.of(request.user, run), "can_be": can_be}
+    own = rights.of(request.user, run)
+    others = rights.who_may_override(run) if shown.sent and not own.override else []
+    context = {"run": run, "preview": shown, "refusal": refusal, "rights": own, "can_be": can_be, "who_may_override": others}
     return render(request, "runs/compensate.html", context, status=refusal.status if refusal else 200)

@@ -19,6 +19,8 @@ from sagaboard import web
 register = template.Library()
 
 MARKUP = re.compile(r"[\\`*_{}\[\]()#!|~]")
+# What hides, or turns round how the text beside it reads. A line break is neither.
+HIDES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 # State -> its class, its icon, its label. Steps, runs, items and corrections share them; one word, one look.
@@ -134,18 +136,27 @@ def when(value: dt.datetime | None) -> SafeString | str:
 
 @register.filter
 def duration(value: float | dt.timedelta | None) -> str:
-    """`8 s`, `11 min 03 s`, `3 h 46 min`, `143 days`."""
+    """`under 1 s`, `8 s`, `11 min 03 s`, `3 h 46 min`, `143 days`."""
     if value is None:
         return ""
     seconds = int(value.total_seconds() if isinstance(value, dt.timedelta) else value)
+    if seconds < 1:
+        return "under 1 s"
     minutes, hours = seconds // 60, seconds // 3600
     if seconds < 60:
-        return f"{max(seconds, 0)} s"
+        return f"{seconds} s"
     if hours < 1:
         return f"{minutes} min {seconds % 60:02} s"
     if hours < 48:
         return f"{hours} h {minutes % 60:02} min"
     return f"{hours // 24} days"
+
+
+@register.filter
+def about(value: float | dt.timedelta) -> str:
+    """`about 8 s`, `under 1 s`: an estimate."""
+    said = duration(value)
+    return said if said.startswith("under") else f"about {said}"
 
 
 @register.filter
@@ -197,7 +208,7 @@ def csrf_headers(token: str) -> SafeString:
 @register.filter
 def json_lines(value: Any) -> list[str]:
     """A document as indented lines, for a block of numbered ones."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str).split("\n")
+    return shown(json.dumps(value, indent=2, ensure_ascii=False, default=str)).split("\n")
 
 
 @register.filter
@@ -208,6 +219,18 @@ def plural(number: int, words: str) -> str:
 
 
 @register.filter
+def shown(value: object) -> str:
+    """Text that others wrote, with what hides in it or reorders it in sight: `⟨U+202E⟩`."""
+    return HIDES.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", str(value))
+
+
+@register.filter
+def own(value: object) -> SafeString:
+    """The same, kept to itself: its direction reorders nothing beside it."""
+    return format_html('<bdi dir="auto">{}</bdi>', shown(value))
+
+
+@register.filter
 def cap(value: str) -> str:
     return value[:1].upper() + value[1:]
 
@@ -215,4 +238,4 @@ def cap(value: str) -> str:
 @register.filter
 def oneline(value: object) -> str:
     """Text from elsewhere in a line of Markdown: no line breaks, and nothing that Markdown or HTML would read as markup."""
-    return MARKUP.sub(r"\\\g<0>", " ".join(str(value).split())).replace("<", "&lt;")
+    return MARKUP.sub(r"\\\g<0>", " ".join(shown(value).replace("⟨U+0009⟩", " ").split())).replace("<", "&lt;")

@@ -9,6 +9,11 @@ from tests.factories import make_team, make_token, make_user, prove
 from tests.site import Site
 
 
+def pytest_collection_modifyitems(items):
+    """Tests with the running site come last: its workers would take the steps that others' tests do themselves."""
+    items.sort(key=lambda item: "site" in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def site_of_session(django_db_setup, django_db_blocker):
     folder = Path(tempfile.mkdtemp(prefix="sagaboard-site-"))

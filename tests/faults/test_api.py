@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from runs import keys, registry
+from runs import keys, registry, services
 from runs.models import IdempotencyKey, LogEntry, Run, Step
-from tests.factories import make_token, prove
+from runs.services import asking, opening
+from tests.factories import make_run, make_token, prove
+from tests.helpers import meet_after, run_together
 from tests.runs.api.agent import Agent, work
 from tests.site import until
 from tests.tools import world
@@ -111,6 +113,21 @@ def test_api_02_fifty_at_once_open_one_run(site, agent_token):
         answers = list(pool.map(call, range(50)))
     assert {answer.status_code for answer in answers} <= {200, 201}
     assert len({answer.json()["run"] for answer in answers}) == 1
+    assert Run.objects.count() == 1
+
+
+def test_api_02_two_that_look_before_either_writes_make_one_intent(token, monkeypatch):
+    run = make_run(token=token, plan=[ONE])
+    meet_after(monkeypatch, asking, "_meant")
+    asked = run_together(*2 * [lambda: services.request_step(run, token=token, capability="put_thing", args={"name": "one"}, ref="one")])
+    assert sorted(one.new for one in asked) == [False, True]
+    assert LogEntry.objects.filter(run=run, event="step.requested").count() == 1
+
+
+def test_api_02_two_that_look_before_either_writes_open_one_run(token, monkeypatch):
+    meet_after(monkeypatch, opening, "_opened_before")
+    opened = run_together(*2 * [lambda: services.open_run(token=token, title="x", idempotency_key="k")])
+    assert sorted(one.replayed for one in opened) == [False, True]
     assert Run.objects.count() == 1
 
 
@@ -272,10 +289,11 @@ def test_api_09_a_client_that_lost_the_answer_repeats_without_a_second_effect(si
     run = site.api(agent_token, "POST", "/runs", {"title": "x", "plan": plan}).json()["run"]
     _cut_off(site, agent_token, run, json.dumps(plan[0]).encode(), read)
     answers = [site.api(agent_token, "POST", f"/runs/{run}/steps", plan[0], Prefer="wait=10") for _ in range(10)]
-    assert {answer.json()["effect"]["key"] for answer in answers} == {Step.objects.get(run=run).key}
+    assert {answer.json()["effect"]["key"] for answer in answers} == {Step.objects.get(run=run).call_key}
     record = site.api(agent_token, "GET", f"/runs/{run}").json()
     assert record["steps"][0]["state"] == "done"
-    assert len([entry for entry in site.world.effects("shelf") if entry["method"] == "PUT"]) == 1
+    # Calls, not effects: that this target would have given one effect for one key proves nothing.
+    assert len([entry for entry in site.world.ledger("shelf") if entry["method"] == "PUT"]) == 1
 
 
 def _cut_off(site: Any, token: Any, run: int, body: bytes, read: int) -> None:

@@ -45,6 +45,9 @@ def test_eng_07_a_step_whose_answer_was_lost_is_found_and_undone(site, agent_tok
     assert ask(site, agent_token, run, "one").json()["state"] == "done"
     events = list(LogEntry.objects.filter(run=run).order_by("seq").values_list("event", flat=True))
     assert events.index("step.requested") < events.index("step.started") < events.index("step.unknown") < events.index("step.done")
+    # Found, not done over: that the target would have given one effect for one key proves nothing.
+    assert LogEntry.objects.get(run=run, event="step.done").data["how"] == "probed"
+    assert len([entry for entry in site.world.ledger("shelf") if entry["method"] == "PUT"]) == 1
     site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
     assert walked(run) == "compensated"

@@ -11,7 +11,7 @@ from runs import services
 from runs.engine import compensate
 from runs.models import LogEntry, Page, Run, Step
 from tests.factories import do, make_run, prove
-from tests.faults.test_lost_answers import ask, open_run, state_of, walked
+from tests.faults.test_lost_answers import ask, open_run, walked
 from tests.site import until
 from tests.tools import world
 
@@ -55,7 +55,8 @@ def test_eng_11_undo_is_the_exact_reverse_of_the_intents_one_at_a_time(site, age
         ask(site, agent_token, run, name)
     ended = list(Step.objects.filter(run=run).order_by("done_at").values_list("ref", flat=True))
     assert ended.index("three") < ended.index("two"), "they did not overlap, so nothing is shown"
-    site.world.fault("shelf", method="DELETE", delay_after=0.2, times=5)
+    # Before it, so that a second walk would still find the effect, and after it.
+    site.world.fault("shelf", method="DELETE", delay_before=0.2, delay_after=0.2, times=0)
     site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
     from celery import current_app
@@ -63,7 +64,7 @@ def test_eng_11_undo_is_the_exact_reverse_of_the_intents_one_at_a_time(site, age
     for _ in range(8):
         current_app.send_task("runs.tasks.compensate_run", args=(run,))
     assert walked(run) == "compensated"
-    undone = [entry for entry in site.world.effects("shelf") if entry["method"] == "DELETE"]
+    undone = [entry for entry in site.world.ledger("shelf") if entry["method"] == "DELETE"]
     assert [entry["path"].rpartition("/")[2] for entry in undone] == list(reversed(names))
     assert all(before["ended"] <= after["started"] for before, after in zip(undone, undone[1:], strict=False))
     order = [(entry.event, entry.step.ref) for entry in LogEntry.objects.filter(run=run, event__startswith="undo.").order_by("seq")]
@@ -216,6 +217,6 @@ def test_eng_18_a_strangers_object_of_the_same_name_is_nothing_to_undo(site, age
     ask(site, agent_token, run, "one", wait=1)
     site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) in ("compensated", "failed"))
+    assert walked(run) in ("compensated", "failed")
     assert not [entry for entry in site.world.ledger("shelf") if entry["method"] == "DELETE"]
     assert Step.objects.get(run=run).state == "failed"

@@ -3,14 +3,18 @@
 from functools import partial
 
 import pytest
+from django.utils import timezone
 
 from outbox import services
+from outbox.exceptions import NotDecidable
 from outbox.models import Decision, Item
 from outbox.states import ItemState
 from runs import services as run_services
-from tests.factories import make_user
+from runs.models import CapabilityRecord
+from sagaboard.accounts.models import Token
+from tests.factories import ask, do, make_run, make_token, make_user
 from tests.helpers import meet_after, reread, run_together
-from tests.outbox.scenes import deliver, item_of, make_released
+from tests.outbox.scenes import CLIENTS, deliver, go_green, item_of, make_released
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -131,6 +135,31 @@ def test_a_run_that_failed_meanwhile_sends_nothing_and_the_card_says_why(client,
     page = response.content.decode()
     assert "The run failed; this was withdrawn, unsent." in page
     assert "Yes, send" not in page
+
+
+def test_a_capability_disabled_meanwhile_is_not_approved(client, alice, item):
+    CapabilityRecord.objects.filter(name="tell_client").update(disabled_at=timezone.now(), disabled_why="incident 7")
+    client.force_login(alice)
+    response = press(client, item)
+    assert response.status_code == 409
+    assert "tell_client is disabled: incident 7. Nothing was sent." in response.content.decode()
+    assert reread(item).state == ItemState.AWAITING
+
+
+def test_who_answers_for_a_narrower_token_that_asked_does_not_approve_what_it_asked_for(alice, carol, token):
+    run = make_run(token=token, plan=CLIENTS)
+    narrow = make_token(team=run.team, person=alice)
+    Token.objects.filter(pk=narrow.pk).update(run_number=run.pk)
+    do(run, "one")
+    for ref, asks in (("tell", narrow), ("also", token)):
+        ask(run, "tell_client", token=asks, args=run.steps.get(ref=ref).args, ref=ref)
+    go_green(run)
+    tell, also = item_of(run, "tell"), item_of(run, "also")
+    with pytest.raises(NotDecidable, match="You answer for the agent that asked, so someone else must approve it"):
+        services.approve(tell, digest=tell.digest, by=alice)
+    services.approve(also, digest=also.digest, by=alice)
+    services.approve(tell, digest=tell.digest, by=carol)
+    assert deliver(run) == ["news", "more"]
 
 
 def test_a_right_taken_away_counts_from_the_next_request(client, alice, item):

@@ -5,10 +5,12 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
+from outbox import release
 from outbox.models import Decision, Item
 from outbox.receivers import expire_items
 from outbox.states import ItemState
 from runs.engine import compensate
+from runs.models import CapabilityRecord
 from runs.sections import sections
 from runs.states import RunState, StepState
 from tests.helpers import reread
@@ -106,14 +108,36 @@ def test_a_second_no_is_refused_and_says_who_said_it(client, alice, item):
     assert Decision.objects.count() == 1
 
 
+def test_one_item_that_cannot_expire_holds_up_no_other(token, monkeypatch):
+    broken, other = make_waiting(token=token, plan=GATE), make_waiting(token=token, plan=GATE)
+    expire = release.expire
+
+    def expire_unless_broken(run, item):
+        if run.pk == broken.pk:
+            raise RuntimeError("its row is odd")
+        expire(run, item)
+
+    monkeypatch.setattr(release, "expire", expire_unless_broken)
+    expired(broken, other)
+    assert item_of(broken, "gate").state == ItemState.AWAITING
+    assert item_of(other, "gate").state == ItemState.EXPIRED
+
+
+def test_a_disabled_capability_is_still_said_no_to(client, alice, item):
+    CapabilityRecord.objects.filter(name="tell_client").update(disabled_at=timezone.now(), disabled_why="incident")
+    client.force_login(alice)
+    press(client, item)
+    assert reread(item).state == ItemState.REJECTED
+
+
 def test_the_wrong_person_rejects_nothing(client, bob, item):
     client.force_login(bob)
     assert press(client, item).status_code == 409
     assert reread(item).state == ItemState.AWAITING
 
 
-def expired(run):
-    Item.objects.filter(step__run=run).update(expires_at=timezone.now() - dt.timedelta(seconds=1))
+def expired(*runs):
+    Item.objects.filter(step__run__in=runs).update(expires_at=timezone.now() - dt.timedelta(seconds=1))
     expire_items(None)
 
 

@@ -270,7 +270,7 @@ def test_an_expired_gate_is_a_rejection(token):
     expire_now(run)
     expire_items(None)
     run.refresh_from_db()
-    assert (item_of(run, "gate").state, run.state) == (ItemState.EXPIRED, RunState.FAILED)
+    assert (item_of(run, "gate").state, run.state) == (ItemState.EXPIRED, RunState.COMPENSATING)
     assert not Item.objects.open().exists()
 
 

@@ -139,6 +139,22 @@ def test_a_drill_wants_a_sandbox(settings):
     assert world.ledger == []
 
 
+def test_a_drill_wants_a_sandbox_also_where_the_target_is_a_default(settings, monkeypatch):
+    class Aimed(Thing):
+        target: str = "production"
+        more: dict[str, list[str]] = {}
+
+    monkeypatch.setattr(ShowThing, "Args", Aimed)
+    settings.SAGABOARD_TARGETS = {"production": {"system": "shelf"}, "sandbox": {"system": "shelf", "sandbox": True}}
+    team = make_team()
+    by = make_user(team=team)
+    for args in ({}, {"target": "sandbox", "more": {"copies": ["production"]}}):
+        with pytest.raises(Invalid, match="“production” is not a sandbox"):
+            drill("show_thing", {"name": "x", **args}, by=by, team=team)
+    assert world.ledger == []
+    assert drill("show_thing", {"name": "x", "target": "sandbox"}, by=by, team=team).proven
+
+
 def test_the_drill_command_names_who_answers_for_it(capsys):
     team = make_team()
     make_user("sam", team=team)

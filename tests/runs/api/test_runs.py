@@ -1,8 +1,13 @@
 """Opening, reading, resuming and ending runs through the API."""
 
-import pytest
+import datetime as dt
 
-from runs.models import Run
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from runs.engine import sweep
+from runs.models import IdempotencyKey, Run, Step
 from runs.states import RunState, StepState
 from tests.factories import make_token, make_user
 from tests.runs.api.agent import Agent, work
@@ -45,6 +50,18 @@ def test_the_same_key_opens_one_run(agent):
     assert second.headers["Idempotency-Replayed"] == "true"
 
 
+def test_the_same_key_gets_the_same_warnings(agent, monkeypatch):
+    plan = [PLAN[3], {"ref": "show", "capability": "show_thing", "args": {"name": "panel"}}]
+    first = agent.post("/runs", {"title": "x", "plan": plan}, Idempotency_Key="k1")
+    again = agent.post("/runs", {"title": "x", "plan": plan}, Idempotency_Key="k1")
+    assert len(first.data["warnings"]) > 1
+    assert again.data["warnings"] == first.data["warnings"]
+    long = [PLAN[3], *({"ref": f"s{n}", "capability": "show_thing", "args": {"name": f"{n}" * 200}} for n in range(200))]
+    first = agent.post("/runs", {"title": "x", "plan": long}, Idempotency_Key="k2")
+    assert "$beside" in Run.objects.get(pk=first.data["run"]).entries.get(event="run.opened").data
+    assert agent.post("/runs", {"title": "x", "plan": long}, Idempotency_Key="k2").data["warnings"] == first.data["warnings"]
+
+
 @pytest.mark.parametrize("loosened", [{"off_plan": "allow"}, {"patience": 10_000}, {"owner": "stranger"}])
 def test_a_request_can_only_tighten_the_rules(agent, loosened):
     make_user("stranger")
@@ -82,6 +99,47 @@ def test_a_fresh_agent_resumes_and_the_old_session_is_refused(agent, number):
     old = agent.post(f"/runs/{number}/steps", {"capability": "show_thing", "args": {"name": "p"}, "session": 1})
     assert old.status_code == 409
     assert old.data["type"] == "/problems/stale-session"
+
+
+def test_a_run_bound_token_opens_no_run(agent, team, number):
+    bound = make_token(team=team)
+    bound.run_number = number
+    bound.save()
+    answer = Agent(bound).post("/runs", {"title": "mine", "plan": PLAN}, Idempotency_Key="k")
+    assert (answer.status_code, answer.data["type"]) == (403, "/problems/not-allowed")
+    assert Run.objects.count() == 1
+    assert not IdempotencyKey.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/heartbeat", {}),
+        ("/finish", {}),
+        ("/fail", {"reason": "I am lost"}),
+        ("/steps/skip", {"ref": "look", "reason": "x"}),
+        ("/steps", {"ref": "one", "capability": "put_thing", "args": {"name": "one"}}),
+    ],
+)
+def test_an_older_session_neither_ends_the_run_nor_keeps_it_alive(agent, number, path, body):
+    agent.post(f"/runs/{number}/resume")
+    then = timezone.now() - dt.timedelta(minutes=1)
+    Run.objects.update(last_heard_at=then)
+    old = agent.post(f"/runs/{number}{path}", {**body, "session": 1})
+    assert (old.status_code, old.data["type"], old.data["session"]) == (409, "/problems/stale-session", 2)
+    run = Run.objects.get()
+    assert (run.state, run.last_heard_at) == (RunState.OPEN, then)
+    assert not run.steps.exclude(state=StepState.PLANNED).exists()
+    # Refused for other reasons, or not at all.
+    assert agent.post(f"/runs/{number}{path}", {**body, "session": 2}).data.get("type") != "/problems/stale-session"
+
+
+def test_an_older_session_that_repeats_itself_is_told_so(agent, number):
+    body = {"ref": "one", "capability": "put_thing", "args": {"name": "one"}, "session": 1}
+    agent.post(f"/runs/{number}/steps", body, Idempotency_Key="k")
+    agent.post(f"/runs/{number}/resume")
+    assert agent.post(f"/runs/{number}/steps", body, Idempotency_Key="k").data["type"] == "/problems/stale-session"
+    assert agent.post(f"/runs/{number}/steps", {**body, "session": 2}, Idempotency_Key="k").headers["Idempotency-Replayed"] == "true"
 
 
 def test_finishing_early_names_what_is_open(agent, number):
@@ -144,6 +202,47 @@ def test_skipping_wants_a_reason_and_leaves_nothing_to_do(agent, number):
 
 def test_a_heartbeat_says_what_the_run_waits_for(agent, number):
     assert agent.post(f"/runs/{number}/heartbeat").data["waits_for"] == "the agent's next call"
+
+
+@pytest.mark.parametrize("path", ["", "/steps/1"])
+def test_an_agent_that_only_reads_is_not_silent(agent, number, path):
+    agent.post(f"/runs/{number}/steps", {"capability": "put_thing", "args": {"name": "one"}})
+    work(number)
+    then = timezone.now() - dt.timedelta(hours=1)
+    Run.objects.update(last_heard_at=then)
+    Step.objects.exclude(requested_at=None).update(requested_at=then, ended_at=then)
+    assert sweep.silent().exists()
+    assert agent.get(f"/runs/{number}{path}").status_code == 200
+    assert not sweep.silent().exists()
+
+
+def test_a_watcher_does_not_keep_a_run_alive(agent, team, number):
+    then = timezone.now() - dt.timedelta(hours=1)
+    Run.objects.update(last_heard_at=then)
+    Agent(make_token(scope="on_call", team=team)).get(f"/runs/{number}/steps/1")
+    Agent(make_token(scope="checker", team=team)).get(f"/runs/{number}")
+    assert Run.objects.get().last_heard_at == then
+
+
+@pytest.mark.parametrize("name", ["a%00b", "%00", "x" * 81, "nothing"])
+def test_a_check_of_an_odd_name_is_refused_in_words(checker, number, name):
+    answer = checker.put(f"/runs/{number}/checks/{name}", {"state": "success"})
+    assert (answer.status_code, answer.data["type"]) == (422, "/problems/invalid")
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201, "a\x00b", "a\udc80b"])
+def test_a_key_that_cannot_be_kept_is_refused_in_words(agent, key):
+    answer = agent.post("/runs", {"title": "x"}, Idempotency_Key=key)
+    assert (answer.status_code, answer.data["type"]) == (422, "/problems/invalid")
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("beyond", [0, 200_000])
+def test_a_body_that_is_too_large_is_refused_in_words(agent, beyond):
+    answer = agent.post("/runs", {"title": "x", "ticket": "y" * (settings.SAGABOARD_MAX_BODY + beyond)})
+    assert (answer.status_code, answer.data["type"]) == (413, "/problems/too-large")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert not Run.objects.exists()
 
 
 def test_an_auditor_reads_the_log_with_its_hashes(agent, team, number):

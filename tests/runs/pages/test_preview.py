@@ -5,11 +5,13 @@ import time
 
 import pytest
 
-from runs import preview, services
+from runs import freezing, preview, services
 from runs.engine import compensate, walk
+from runs.locking import locked_run
 from runs.models import CapabilityRecord
+from runs.sections import sections
 from runs.states import RunState
-from tests.factories import make_user
+from tests.factories import make_token, make_user
 from tests.runs.pages.helpers import again, compensated_run, failed_run, stuck_run
 from tests.tools import world
 
@@ -44,7 +46,7 @@ def test_it_shows_the_order_of_the_walk_and_changes_nothing(client, alice, run):
     before = run.entries.count()
     world.ledger.clear()
     page, _ = shown(client, run)
-    assert re.findall(r"Step (\d) · put", page) == ["3", "2", "1"]
+    assert re.findall(r"Step (\d) · <bdi dir=\"auto\">put", page) == ["3", "2", "1"]
     assert "Undo 3 effects, tell 1 person" in page
     assert "all three are still exactly as the run left them" in page
     assert {verb for verb, _, _ in world.ledger} == {"verify_undone"}
@@ -70,6 +72,15 @@ def test_the_press_undoes_what_was_shown(press, alice, run):
     assert again(run).state == RunState.COMPENSATED
 
 
+def test_who_takes_the_run_or_is_refused_meanwhile_moves_nothing(client, press, alice, bob, run):
+    token = shown(client, run)[1]
+    services.take_run(run, by=alice)
+    with locked_run(run.pk) as locked:
+        locked.append("item.refused", actor=f"person:{bob}", why="you may not decide it")
+    assert press(token).status_code == 302
+    assert again(run).state == RunState.COMPENSATING
+
+
 def test_a_second_press_joins_the_first(client, press, run):
     token = shown(client, run)[1]
     press(token)
@@ -85,7 +96,7 @@ def test_by_htmx_the_page_goes_to_the_run(client, alice, run):
 
 def test_when_the_log_moved_nothing_is_done_and_the_new_plan_is_shown(client, press, alice, run):
     token = shown(client, run)[1]
-    services.take_run(run, by=alice)
+    services.report_check(run, token=make_token(scope="checker", team=run.team), name="ci", state="success")
     world.things.pop("panel")
     answer = press(token)
     page = answer.content.decode()
@@ -122,7 +133,7 @@ def test_what_is_gone_is_crossed_out_and_not_counted(client, alice, run):
     client.force_login(alice)
     world.things.pop("panel")
     page, _ = shown(client, run)
-    assert "<s>Step 3, put panel</s>: already gone." in page
+    assert '<s>Step 3, <bdi dir="auto">put panel</bdi></s>: already gone.' in page
     assert "Undo 2 effects" in page
 
 
@@ -130,6 +141,8 @@ def test_drift_is_undone_only_if_chosen(client, press, run):
     world.things["panel"]["value"] = "changed by somebody"
     page, token = shown(client, run)
     assert "somebody changed it since" in page
+    assert "Begin, and stop at step 3" in page and 'data-whole="Undo 3 effects' in page
+    assert "Nothing is left behind" not in page
     press(token)
     assert again(run).undo_over == []
     compensate.compensate(run.pk)
@@ -176,7 +189,7 @@ def test_an_undo_that_was_never_proven_wants_a_tick(client, press, run):
 def test_to_a_savepoint(client, press, run):
     page, token = shown(client, run, "?to=one")
     assert "back to one?" in page
-    assert re.findall(r"Step (\d) · put", page) == ["3", "2"]
+    assert re.findall(r"Step (\d) · <bdi dir=\"auto\">put", page) == ["3", "2"]
     press(token)
     assert again(run).undo_to == "one"
 
@@ -223,7 +236,7 @@ def test_a_run_that_ended_offers_nothing(client, alice, team):
 def test_a_stuck_run_is_previewed_from_where_it_stands(client, alice, team):
     run = stuck_run(team)
     client.force_login(alice)
-    assert re.findall(r"Step (\d) · put", shown(client, run)[0]) == ["3", "2", "1"]
+    assert re.findall(r"Step (\d) · <bdi dir=\"auto\">put", shown(client, run)[0]) == ["3", "2", "1"]
 
 
 def test_a_capability_gone_from_the_code_cant_be_undone(client, alice, run):
@@ -243,7 +256,7 @@ def test_a_call_that_went_out_wants_the_right_and_the_runs_number(client, alice,
     client.force_login(alice)
     page, token = shown(client, run)
     assert "Can’t be taken back" in page
-    assert "wants the right to override the pivot" in page
+    assert f"the right to override the pivot: {boss}" in page and "type the run’s number" not in page
     assert client.post(f"/runs/{run.pk}/compensate/", {"token": token, "number": str(run.pk)}).status_code == 403
     client.force_login(boss)
     page, token = shown(client, run)
@@ -257,3 +270,26 @@ def test_a_call_that_went_out_wants_the_right_and_the_runs_number(client, alice,
 
 def _dead(call):
     raise ConnectionError("the shelf is on fire")
+
+
+def test_what_went_out_is_told_of_too_and_what_was_refused_keeps_its_word(client, team, alice, run, monkeypatch):
+    told = []
+    monkeypatch.setattr(sections, "would_tell", lambda run, steps: told.extend(step.ref for step in steps) or [])
+    tell = run.steps.filter(ref="tell")
+    tell.update(state="sent", closed_why="", effect={"id": 1}, done_at=run.opened_at, intent_seq=2, started_at=run.opened_at)
+    preview.of(run, look=False)
+    assert told == ["show", "two", "one", "tell"]
+    tell.update(state="closed", closed_why="rejected")
+    client.force_login(alice)
+    page, _ = shown(client, run)
+    assert "<b>rejected</b>, never sent" in page and "withdrawn</b>" not in page
+
+
+def test_a_freeze_is_said_above_every_page_and_in_the_preview(client, alice, run):
+    client.force_login(alice)
+    freezing.freeze(by="person:Alice", why="a backup was\u202e restored")
+    page, _ = shown(client, run)
+    assert "Everything is frozen" in page
+    assert "⟨U+202E⟩ restored" in page and "\u202e" not in page
+    for address in ("/runs/", f"/runs/{run.pk}/", "/me/"):
+        assert "Nothing is called, sent or undone until it is lifted." in client.get(address).content.decode()

@@ -1,5 +1,7 @@
 """One run: its page, what is live on it, and what people do there."""
 
+import re
+
 import pytest
 from django.core import signing
 from django.db import connection
@@ -7,11 +9,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from runs import services
-from runs.models import LogEntry
+from runs.engine import compensate
+from runs.models import LogEntry, Run
 from runs.states import RunState
 from runs.views.shared import SALT
 from tests.factories import ask, do, make_run, make_team, make_token, make_user
 from tests.runs.pages.helpers import again, compensated_run, failed_run, state_of, stuck_run
+from tests.tools import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HTMX = {"headers": {"HX-Request": "true"}}
@@ -291,3 +295,60 @@ def test_a_log_that_somebody_changed_is_loud(client, alice, run):
         owner.execute("UPDATE runs_logentry SET actor = 'person:nobody' WHERE run_id = %s AND seq = 3", [run.pk])
     client.force_login(alice)
     assert "Entry 3 doesn’t fit." in client.get(f"/runs/{run.pk}/log/").content.decode()
+
+
+def test_signed_out_a_press_leads_to_the_login_and_is_never_swapped_in(run):
+    answer = Client(enforce_csrf_checks=True).post(f"/runs/{run.pk}/take/", **HTMX)
+    assert answer.status_code == 204
+    assert answer["HX-Redirect"].startswith("/login/?next=")
+
+
+def test_with_an_old_token_the_page_is_loaded_again(alice, run):
+    careful = Client(enforce_csrf_checks=True)
+    careful.force_login(alice)
+    answer = careful.post(f"/runs/{run.pk}/take/", **HTMX)
+    assert (answer.status_code, answer["HX-Refresh"]) == (204, "true")
+
+
+def test_undo_over_a_change_wants_a_second_press_that_shows_it(client, alice, team):
+    run = failed_run(team)
+    world.things["panel"]["value"] = "changed by somebody"
+    services.compensate_run(run, actor="person:Alice Ahn")
+    compensate.compensate(run.pk)
+    client.force_login(alice)
+    given = {"how": "again", "reason": "it was a mistake"}
+    page = client.post(f"/runs/{run.pk}/steps/3/settle/", given).content.decode()
+    assert "This will be overwritten:" in page and again(run).state == RunState.STUCK
+    sure = re.search(r'name="sure" value="(\w+)"', page).group(1)
+    client.post(f"/runs/{run.pk}/steps/3/settle/", {**given, "sure": sure})
+    assert again(run).undo_over == [3]
+    assert run.entries.filter(event="run.compensating").last().data["why"] == "it was a mistake"
+    assert "had the run undone, over what somebody changed at step 3" in client.get(f"/runs/{run.pk}/report/").content.decode()
+
+
+def test_who_settled_a_step_why_and_what_was_seen_stands_in_its_row(client, alice, team):
+    run = stuck_run(team)
+    services.settle_step(run.steps.get(number=3), by=alice, how="undone_by_hand", reason="I took\u202e it down")
+    client.force_login(alice)
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "I took⟨U+202E⟩ it down" in page and 'sagaboard saw: <bdi dir="auto">still there</bdi>' in page
+    report = client.get(f"/runs/{run.pk}/report/").content.decode()
+    assert "settled step 3, put panel as undone by hand; sagaboard saw: verify_undone: still there" in report
+
+
+def test_what_went_out_is_in_the_report_also_after_it_was_left_standing(client, alice, team, run):
+    run.steps.filter(ref="tell").update(
+        state="left_standing", closed_why="", done_at=run.opened_at, intent_seq=9, settled_by="person:A", settled_why="it went out"
+    )
+    client.force_login(alice)
+    report = client.get(f"/runs/{run.pk}/report/").content.decode()
+    assert "1 call went out below it" in report and "nothing below it was sent" not in report
+
+
+def test_a_run_that_no_check_decides_needs_someone(client, alice, team):
+    run = make_run(token=make_token(team=team))
+    Run.objects.filter(pk=run.pk).update(state="checking")
+    run.checks.all().delete()
+    assert run in Run.objects.needing_someone()
+    run.checks.create(name="ci")
+    assert run not in Run.objects.needing_someone()

@@ -156,3 +156,65 @@ def test_who_compensated_it_is_named():
     known = facts_of("compensated", step("undone"), compensating_since=AGO)
     known.marks = [LogEntry(event="run.compensating", actor="person:Tomas Lindqvist", at=AGO, data={})]
     assert situation.of(known).why == "Compensated by Tomas Lindqvist at 02:53:41. Nothing that can’t be taken back was ever sent."
+
+
+SETTLED = {"settled_by": "person:Tomas Lindqvist", "settled_why": "I saw to it"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "sentence"),
+    [
+        ("verify_undone: still there", "Not everything is known to be back. One of two effects is undone and verified; "
+         "one was settled by Tomas Lindqvist, and sagaboard still saw it there. Nobody had to be told."),
+        ("verify_undone: gone", "Everything is back where it was. One of two effects is undone and verified; "
+         "one was settled by Tomas Lindqvist, and sagaboard saw it gone. Nobody had to be told."),
+        ("the look failed: OSError", "Not everything is known to be back. One of two effects is undone and verified; "
+         "one was settled by Tomas Lindqvist, and sagaboard could not see it gone. Nobody had to be told."),
+    ],
+)  # fmt: skip
+def test_what_a_person_settled_is_not_called_verified(seen, sentence):
+    found = situation.of(facts_of("compensated", step("undone"), step("settled", seen_at_settling=seen, **SETTLED)))
+    assert found.sentence == sentence
+    assert (found.facts[0].value, found.facts[0].small) == ("1 of 2", "put it · 1 settled by hand")
+
+
+def test_a_run_with_a_refused_call_is_not_done_as_planned():
+    refused = step("closed", "clients", sends=True, closed_why="rejected")
+    assert says("succeeded", step("done"), refused) == (
+        "Done, but not all of the plan: one call was rejected. One effect stays. Nothing had to go out."
+    )
+
+
+def test_a_step_that_failed_before_the_silence_is_the_cause():
+    failed = step("failed", "none", error="CI is red (3 tests)", ended_at=AGO)
+    known = facts_of("failed", failed, failed_at=NOW, failed_why="The agent was silent for more than 4 s.")
+    assert known.cause == "Step 1, read thing, failed (CI is red (3 tests)); then the agent was silent for more than 4 s."
+
+
+def test_a_lost_worker_and_an_estimate_that_is_over_are_said():
+    late = step("undoing", undo_started_at=AGO)
+    known = facts_of("compensating", step("done"), late, lease_until=AGO)
+    known.__dict__["usual"] = {"put_thing": 5.0}
+    found = situation.of(known)
+    assert found.sentence.startswith("A worker was lost; what it did is looked at again.")
+    assert "left" not in found.meter_says
+    known = facts_of("compensating", step("undoing", undo_started_at=AGO))
+    known.__dict__["usual"] = {"put_thing": 5.0}
+    assert "left" not in situation.of(known).meter_says
+
+
+def test_nothing_takes_no_time():
+    known = facts_of("compensated", step("undone"), compensating_since=NOW, ended_at=NOW)
+    assert "verified, in under 1 s." in situation.of(known).sentence
+
+
+def test_the_undo_took_as_long_as_since_the_first_press():
+    known = facts_of("compensated", step("undone"), compensating_since=NOW, ended_at=NOW)
+    known.marks = [LogEntry(event="run.compensating", actor="person:A", at=at, data={}) for at in (AGO, NOW)]
+    assert "verified, in 11 min 03 s." in situation.of(known).sentence
+
+
+def test_what_hides_in_the_reason_is_in_sight():
+    found = situation.of(facts_of("failed", step("done"), failed_at=AGO, failed_why="died\u202e\u200b\x00"))
+    assert found.said == "Died⟨U+202E⟩⟨U+200B⟩⟨U+0000⟩."
+    assert found.ours == "Failed 02:53:41."
