@@ -14,8 +14,9 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: "site" in getattr(item, "fixturenames", ()))
 
 
-@pytest.fixture(scope="session")
-def site_of_session(django_db_setup, django_db_blocker):
+# Gone before the next module begins: its workers and its sweep would do what other tests do themselves.
+@pytest.fixture(scope="module")
+def site_of_module(django_db_setup, django_db_blocker):
     folder = Path(tempfile.mkdtemp(prefix="sagaboard-site-"))
     folder.chmod(0o711)
     site = Site(folder)
@@ -28,17 +29,17 @@ def site_of_session(django_db_setup, django_db_blocker):
 
 
 @pytest.fixture
-def site(site_of_session, transactional_db, settings, monkeypatch):
+def site(site_of_module, transactional_db, settings, monkeypatch):
     """The running product, with the world as at the beginning and nothing armed."""
-    settings.SAGABOARD_TARGETS = site_of_session.targets
+    settings.SAGABOARD_TARGETS = site_of_module.targets
     settings.SAGABOARD_CAPABILITIES = [*settings.SAGABOARD_CAPABILITIES, "tests.shelf"]
     registry.forget()
     registry.sync()
-    site_of_session.disarm()
-    site_of_session.world.clear_faults()
-    site_of_session.world.reset()
+    site_of_module.disarm()
+    site_of_module.world.clear_faults()
+    site_of_module.world.reset()
     prove("blind_item", "put_item")
-    yield site_of_session
+    yield site_of_module
     registry.forget()
 
 
