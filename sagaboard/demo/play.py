@@ -89,7 +89,9 @@ class Agent:
         for line in self.lines():
             if what in line:
                 return line
-        raise StoryBroke(f"the agent ended without “{what}”: {self.said[-1:]}")
+            if "silent" in line:
+                break  # it will say no more
+        raise StoryBroke(f"the agent went no further, without “{what}”: {self.said[-2:]}")
 
     def kill(self) -> None:
         self.process.kill()
