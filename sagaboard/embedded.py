@@ -114,6 +114,7 @@ def start(state: Path) -> Servers:
 def postgres(state: Path) -> Server:
     """PostgreSQL with a database for us, which is made where it is missing; needs the lock on the folder."""
     account = run_as()
+    _check_entry(account, state)
     program = binaries.runnable(binaries.postgres(), account, state)
     data = state / "postgres"
     if data.exists():
@@ -141,6 +142,7 @@ def postgres(state: Path) -> Server:
 def valkey(state: Path) -> Server:
     """Valkey or Redis, which keeps what it was given in an append-only file; needs the lock on the folder."""
     account = run_as()
+    _check_entry(account, state)
     program = binaries.runnable(binaries.valkey(), account, state)
     folder, settings = state / "valkey", state / "valkey.conf"
     if not folder.exists():
@@ -215,17 +217,21 @@ def _initialise(postgres_program: Path, data: Path, password: str, account: Acco
 
 
 def _make_for(account: Account | None, folder: Path) -> None:
-    """An empty folder that belongs to the account, which must be able to get there."""
+    """An empty folder that belongs to the account."""
     folder.mkdir(mode=0o700)
+    if account:
+        os.chown(folder, account.uid, account.gid)
+
+
+def _check_entry(account: Account | None, state: Path) -> None:
+    """CannotStart, before anything is copied or made, where the account can't get into the state folder."""
     if not account:
         return
-    os.chown(folder, account.uid, account.gid)
     try:
-        _run(["/bin/sh", "-c", 'cd -- "$1"', "sh", folder], account)
+        _run(["/bin/sh", "-c", 'cd -- "$1"', "sh", state], account)
     except CannotStart:
-        folder.rmdir()
         raise CannotStart(
-            f"As root the servers run as {account.name}, who can't get into {folder.parent}: name another state folder "
+            f"As root the servers run as {account.name}, who can't get into {state}: name another state folder "
             "in SAGABOARD_STATE, or another user in SAGABOARD_RUN_AS."
         ) from None
 
