@@ -112,10 +112,11 @@ class Stack:
         return {"SAGABOARD_URL": self.url} | ours | self.urls | fixed
 
 
-def is_healthy(port: int) -> bool:
+def is_healthy(port: int, path: str = "/healthz") -> bool:
+    """Whether what listens there answers 200."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
-        connection.request("GET", "/healthz")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False

@@ -24,7 +24,6 @@ def site_of_module(django_db_setup, django_db_blocker):
         yield site.start()
     finally:
         site.stop()
-        shutil.copy(folder / "log.txt", "/tmp/site-log.txt")
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from sagaboard import env
 from sagaboard.demo.build import targets_file, world_folder
 from sagaboard.processes import CannotStart, Process
-from sagaboard.stack import Stack, Stages
+from sagaboard.stack import Stack, Stages, is_healthy
 from sagaboard.supervisor import Supervisor
 
 ENVIRONMENT = {
@@ -68,20 +67,9 @@ def stages(stack: Stack, world_port: int) -> Stages:
     return [
         servers,
         [
-            Process(name="world", argv=world, cwd=env.BASE, env=environment, ready=partial(answers, world_port)),
+            Process(name="world", argv=world, cwd=env.BASE, env=environment, ready=partial(is_healthy, world_port, "/")),
             Process(name="scene", argv=build, cwd=env.BASE, env=environment, once=True),
         ],
         migrate,
         application,
     ]
-
-
-def answers(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
-        connection.request("GET", "/")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
