@@ -10,6 +10,7 @@ from corrections.models import Correction
 from runs import services
 from runs.engine import compensate
 from runs.models import LogEntry, Page, Run, Step
+from sagaboard.celery import app
 from tests.factories import do, make_run, prove
 from tests.faults.test_lost_answers import ask, open_run, walked
 from tests.site import until
@@ -59,10 +60,8 @@ def test_eng_11_undo_is_the_exact_reverse_of_the_intents_one_at_a_time(site, age
     site.world.fault("shelf", method="DELETE", delay_before=0.2, delay_after=0.2, times=0)
     site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
     site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    from celery import current_app
-
     for _ in range(8):
-        current_app.send_task("runs.tasks.compensate_run", args=(run,))
+        app.send_task("runs.tasks.compensate_run", args=(run,))
     assert walked(run) == "compensated"
     undone = [entry for entry in site.world.ledger("shelf") if entry["method"] == "DELETE"]
     assert [entry["path"].rpartition("/")[2] for entry in undone] == list(reversed(names))

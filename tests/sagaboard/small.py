@@ -21,7 +21,8 @@ from sagaboard.stack import is_healthy
 from sagaboard.supervisor import Supervisor
 
 # Without the Django fix-up, which would look at the models.
-celery = Celery("small", broker=os.environ.get("REDIS_URL"), fixups=[])
+# Not as the current app: tests import this module, and the product's tasks would then go to this app's broker.
+celery = Celery("small", broker=os.environ.get("REDIS_URL"), fixups=[], set_as_current=False)
 
 
 @celery.task
