@@ -84,26 +84,32 @@ class Reading:
 class Message:
     """A correction, as it will be posted. `key` is the same over all attempts to send it.
 
-    `to` is the notification address of whoever owns the audience, for places that are a note to a person.
+    `to` is the notification address of whoever owns the audience, for places that are a note to a person. `at` is the address
+    of the place that a person chose from `elsewhere`; empty where it goes to the signal's own place.
     """
 
     text: str
     key: str
     subject: str = ""
     to: JSON = dataclasses.field(default_factory=dict)
+    at: JSON = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
     """Where a correction goes: `address` is what `correct` needs, `label` what a person reads, `kind` e.g. 'ticket' or 'note'.
 
-    Two signals with an equal `key` landed in one place, so that one message corrects both.
+    Two signals with an equal `key` landed in one place, so that one message corrects both. `limit` is how many characters the
+    place takes, `readers` who else sees it there, `quote` what is said of the signal where it does not stand above the message.
     """
 
     key: str
     label: str
     kind: str
     address: JSON = dataclasses.field(default_factory=dict)
+    limit: int | None = None
+    readers: str = ""
+    quote: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +199,14 @@ class Capability(Generic[A]):
 
     def place(self, call: Call[Any]) -> Place:
         """Where a correction of this effect belongs."""
+        raise NotImplementedError  # pragma: no cover
+
+    def elsewhere(self, call: Call[Any]) -> list[Place]:
+        """Where a correction may go when its own place is gone, the next best first; a person chooses. Reads nothing outside."""
+        return []
+
+    def replies(self, call: Call[Any], message: Message, posted: JSON) -> int | None:
+        """How many answers the posted correction got, where the place can tell."""
         raise NotImplementedError  # pragma: no cover
 
     def render(self, args: Any) -> Payload:

@@ -141,7 +141,7 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"
 # The engine. Seconds.
 SAGABOARD_CAPABILITIES = env.words(
     "SAGABOARD_CAPABILITIES",
-    [f"runs.connectors.{name}" for name in ("git", "migration", "unleash", "jira", "ci", "slack", "partner")],
+    [f"runs.connectors.{name}" for name in ("git", "migration", "unleash", "jira", "ci", "slack", "partner", "mail")],
 )
 SAGABOARD_TARGETS = env.document("SAGABOARD_TARGETS")
 # What secret arguments refer to, by name: a JSON object, or better a file that holds one. Only workers need it.

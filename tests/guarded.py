@@ -14,6 +14,7 @@ BACK = "tests/faults/test_walk_back.py::test_eng_"
 GIT = "tests/runs/connectors/test_git.py::test_eng_"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
 MIGRATION = "tests/runs/connectors/test_migration.py::test_eng_"
+MAIL = "tests/runs/connectors/test_mail.py::test_out_"
 PARTNER = "tests/runs/connectors/test_partner.py::test_out_"
 SLACK = "tests/runs/connectors/test_slack.py::test_"
 UNLEASH = "tests/runs/connectors/test_unleash.py::test_eng_"
@@ -625,10 +626,26 @@ SENDING = [
         f"{PARTNER}06_slow_down_is_try_later_with_its_pause",
     ),
     guard(
+        "OUT-03",
+        "a mail server's silence after the message is no refusal",
+        "runs/connectors/mail.py",
+        'raise Unclear(f"{where} took the message and gave no answer ({type(exc).__name__})") from None',
+        "raise _refusal(where, 554, b'') from None",
+        f"{MAIL}03_a_lost_answer_is_unknown_and_nothing_can_look",
+    ),
+    guard(
+        "OUT-03",
+        "a mail server that says no has taken nothing",
+        "runs/connectors/mail.py",
+        "    if code != 250:\n",
+        "    if False:\n",
+        f"{MAIL}03_what_the_server_refuses_was_not_sent[550 no-NoEffect-taken]",
+    ),
+    guard(
         "COR-01",
         "the message is looked for before it is corrected",
         "runs/connectors/slack.py",
-        "if _now(call) is None:",
+        "if not message.at and _now(call) is None:",
         "if False:",
         f"{SLACK}cor_01_a_correction_of_a_message_that_is_gone_is_posted_nowhere",
     ),

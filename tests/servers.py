@@ -39,6 +39,6 @@ def _folder() -> Path:
     return folder
 
 
-CONNECTORS = ("git", "migration", "unleash", "jira", "ci", "slack", "partner")
+CONNECTORS = ("git", "migration", "unleash", "jira", "ci", "slack", "partner", "mail")
 CAPABILITIES = ",".join([*(f"runs.connectors.{name}" for name in CONNECTORS), "tests.tools"])
 begin()

@@ -31,6 +31,8 @@ from runs.exceptions import NoEffect, Unreadable
 from runs.states import Audience, Kind
 
 COMMENT_MARK = "sagaboard"
+# Characters that a comment takes.
+LONGEST = 32_767
 
 
 class TransitionTicketArgs(Args):
@@ -123,9 +125,14 @@ class TransitionTicket(Capability[TransitionTicketArgs]):
                 return _comment(jira, call, comment)
         return None
 
+    def replies(self, call: Call[TransitionTicketArgs], message: Message, posted: JSON) -> int | None:
+        later = [c for c in _comments(_service(call), call.args.issue) if int(c["id"]) > int(posted["id"])]
+        return sum(COMMENT_MARK not in {p["key"] for p in comment.get("properties", [])} for comment in later)
+
     def place(self, call: Call[TransitionTicketArgs]) -> Place:
         issue = call.args.issue
-        return Place(key=f"ticket:{issue}", label=f"a comment on {issue}", kind="ticket", address={"issue": issue})
+        readers = f"everybody who can see {issue}, by webhook also {self.audience_name(call.args)}"
+        return Place(f"ticket:{issue}", f"a comment on {issue}", kind="ticket", address={"issue": issue}, limit=LONGEST, readers=readers)
 
     def render(self, args: TransitionTicketArgs) -> Payload:
         at = target(args.target, "jira")

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pydantic
 
 from runs.capability import JSON, Args, Call, Capability, Message, Payload, Place
-from runs.connectors import slack
+from runs.connectors import notes
 from runs.connectors.credentials import credential, short
 from runs.connectors.http import Service, before_sending, looking, service
 from runs.connectors.payload import approved, canonical, destination
@@ -72,14 +72,14 @@ class NotifyPartner(Capability[NotifyPartnerArgs]):
             partner = _service(call)
         path = _correction_path(call)
         if not path:
-            return slack.note(message, call.timeout)
+            return notes.note(message, call.timeout)
         answer = partner.send("POST", path, {"text": message.text}, headers={"Idempotency-Key": message.key})
         return {"id": _id(partner.parse(answer)), "notice": call.effect["id"], "link": ""}
 
     def probe_correction(self, call: Call[NotifyPartnerArgs], message: Message) -> JSON | None:
         path = _correction_path(call)
         if not path:
-            return slack.find_note(message, call.timeout)
+            return notes.find_note(message, call.timeout)
         found = _service(call).read(path)
         ours = [c for c in found["corrections"] if c.get("key") == message.key]
         return {"id": _id(ours[0]), "notice": call.effect["id"], "link": ""} if ours else None
@@ -89,7 +89,8 @@ class NotifyPartner(Capability[NotifyPartnerArgs]):
         if not _correction_path(call):
             return Place(key=f"partner:{name}", label=f"a note to the owner of {name}", kind="note", address={"partner": name})
         notice = {"target": call.args.target, "id": call.effect["id"]}
-        return Place(f"notice:{call.args.target}/{notice['id']}", f"a correction of the notice at {name}", kind="notice", address=notice)
+        label = f"a correction of the notice at {name}"
+        return Place(f"notice:{call.args.target}/{notice['id']}", label, kind="notice", address=notice, readers=f"the people of {name}")
 
     def render(self, args: NotifyPartnerArgs) -> Payload:
         at = target(args.target, "partner")

@@ -18,6 +18,7 @@ from runs.connectors.slack_api import (
     Client,
     Refused,
     connect,
+    count_after,
     find_channel,
     looks,
     message_at,
@@ -32,6 +33,8 @@ from runs.exceptions import NoEffect
 from runs.states import Audience, Kind
 
 POSTED, CORRECTED = "sagaboard_call", "sagaboard_correction"
+# Slack advises to stay below this many characters, and cuts much longer ones.
+LONGEST = 4000
 
 
 class PostSummaryArgs(Args):
@@ -104,15 +107,20 @@ class PostSummary(Capability[PostSummaryArgs]):
             client = connect(call.args.target, call.timeout)
             if found := self.probe_correction(call, message):
                 return found
-            if _now(call) is None:
+            if not message.at and _now(call) is None:
                 where = f"The message to be corrected is gone from {call.args.channel}"
                 raise NoEffect(f"{where}. Nothing was posted elsewhere: choose where it should go.")
+        if message.at:
+            return _post(client, message, channel=message.at["channel"])
         return _post(client, message, channel=call.effect["channel"], thread_ts=call.effect["root"])
 
     def probe_correction(self, call: Call[PostSummaryArgs], message: Message) -> JSON | None:
         channel, root = call.effect["channel"], call.effect["root"]
         with looks():
             client = connect(call.args.target, call.timeout)
+            if message.at:
+                found = search(client, CORRECTED, message.key, channel=message.at["channel"])
+                return found and _posted(client, message.at["channel"], found["ts"])
             if message_at(client, channel, root, root) is None:
                 return None
             found = search(client, CORRECTED, message.key, channel=channel, thread=root)
@@ -121,7 +129,22 @@ class PostSummary(Capability[PostSummaryArgs]):
     def place(self, call: Call[PostSummaryArgs]) -> Place:
         channel, root = call.effect["channel"], call.effect["root"]
         label = f"a reply in the thread of the message in {call.args.channel}"
-        return Place(f"thread:{call.args.target}/{channel}/{root}", label, kind="thread", address={"channel": channel, "root": root})
+        address, readers = {"channel": channel, "root": root}, f"everybody in {call.args.channel}"
+        return Place(f"thread:{call.args.target}/{channel}/{root}", label, "thread", address, limit=LONGEST, readers=readers)
+
+    def elsewhere(self, call: Call[PostSummaryArgs]) -> list[Place]:
+        """The channel itself: nobody finds a reply to a message that is gone."""
+        channel, name = call.effect["channel"], call.args.channel
+        quote = f"The message this is about is no longer there. It said: “{call.effect['said']}”"
+        key, label = f"channel:{call.args.target}/{channel}", f"a new message in {name}, which quotes the one that is gone"
+        readers = f"everybody in {name}"
+        return [Place(key, label, "channel", {"channel": channel}, limit=LONGEST, readers=readers, quote=quote)]
+
+    def replies(self, call: Call[PostSummaryArgs], message: Message, posted: JSON) -> int | None:
+        with looks():
+            client = connect(call.args.target, call.timeout)
+            root = posted["id"] if message.at else call.effect["root"]
+            return count_after(client, channel=posted["channel"], thread=root, ts=posted["id"])
 
     def render(self, args: PostSummaryArgs) -> Payload:
         """The message, as Slack gets it; only its key, and the message id made from that, are added when it goes out."""
@@ -150,6 +173,14 @@ def find_note(message: Message, timeout: float) -> JSON | None:
     with looks():
         found = search(client, CORRECTED, message.key, channel=channel)
     return found and _posted(client, channel, found["ts"])
+
+
+def replies_to(message: Message, posted: JSON, timeout: float) -> int:
+    """What the one who got the note wrote after it, below it or beside it."""
+    client, channel = _direct(message, timeout)
+    with looks():
+        below = count_after(client, channel=channel, thread=posted["id"], ts=posted["id"])
+        return below + count_after(client, channel=channel, ts=posted["id"])
 
 
 def _direct(message: Message, timeout: float) -> tuple[Client, str]:

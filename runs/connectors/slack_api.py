@@ -159,6 +159,13 @@ def search(client: Client, event: str, key: str, *, channel: str, thread: str = 
     return None
 
 
+def count_after(client: Client, *, channel: str, ts: str, thread: str = "") -> int:
+    """How many messages of people are newer than `ts`, in a channel or in one thread of it."""
+    method, where = ("conversations.replies", {"ts": thread}) if thread else ("conversations.history", {})
+    pages = _pages(client, method, "messages", channel=channel, oldest=ts, **where)
+    return sum(float(m["ts"]) > float(ts) and not m.get("bot_id") for page in pages for m in page)
+
+
 def message_at(client: Client, channel: str, ts: str, root: str) -> JSON | None:
     """The message `ts`; None if it is gone, also where Slack keeps a tombstone for the sake of its replies."""
     try:

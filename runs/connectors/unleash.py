@@ -20,7 +20,7 @@ import pydantic
 
 from runs.capability import JSON, Args, Call, Capability, Message, Payload, Place
 from runs.capability import Reading as Reach
-from runs.connectors import slack
+from runs.connectors import notes
 from runs.connectors.credentials import credential
 from runs.connectors.http import Service, before_sending, looking, service
 from runs.connectors.payload import KEY_SLOT, approved, canonical, destination
@@ -130,10 +130,13 @@ class SetFlag(Capability[SetFlagArgs]):
         return bool(read(_service(call), call.args).part() == call.effect["strategies"])
 
     def correct(self, call: Call[SetFlagArgs], message: Message) -> JSON:
-        return slack.note(message, call.timeout)
+        return notes.note(message, call.timeout)
 
     def probe_correction(self, call: Call[SetFlagArgs], message: Message) -> JSON | None:
-        return slack.find_note(message, call.timeout)
+        return notes.find_note(message, call.timeout)
+
+    def replies(self, call: Call[SetFlagArgs], message: Message, posted: JSON) -> int | None:
+        return notes.replies(message, posted, call.timeout)
 
     def place(self, call: Call[SetFlagArgs]) -> Place:
         segment = call.args.segment

@@ -237,6 +237,16 @@ def test_the_correction_is_one_comment_on_the_ticket_found_again_by_its_key(worl
     assert MOVE.probe_correction(call, dataclasses.replace(message, key="another")) is None
 
 
+def test_answers_to_a_correction_are_the_comments_after_it(world):
+    call = done(MOVE, move(comment="Ready."))
+    message = Message(text="It was premature.", key="correction-1")
+    posted = MOVE.correct(call, message)
+    MOVE.correct(call, dataclasses.replace(message, key="another"))
+    assert MOVE.replies(call, message, posted) == 0
+    assert MOVE.replies(call, message, {"id": "0"}) == 1
+    assert MOVE.place(call).readers == "everybody who can see BILL-318, by webhook also client portal"
+
+
 def test_a_correction_whose_answer_was_lost_is_found_by_its_key(world):
     call = done(MOVE, move())
     message = Message(text="It was premature.", key="correction-1")

@@ -240,6 +240,39 @@ def test_cor_01_a_correction_in_an_archived_channel_says_so(world):
         POST.correct(call, CORRECTION)
 
 
+def test_cor_01_the_choice_to_post_in_the_channel_is_a_new_message_once(world):
+    call = done(POST, post())
+    world.change("chat", ts=call.effect["ts"], delete=True)
+    (place,) = POST.elsewhere(call)
+    assert place.quote == "The message this is about is no longer there. It said: “Billing panel is done.”"
+    chosen = dataclasses.replace(CORRECTION, at=place.address)
+    first, second = POST.correct(call, chosen), POST.correct(call, chosen)
+    (posted,) = [m for m in channel(world) if m["text"] == CORRECTION.text]
+    assert first == second
+    assert posted["thread"] == ""
+    assert POST.probe_correction(call, chosen) == first
+
+
+def test_a_lost_answer_to_a_message_in_the_channel_is_unclear_not_refused(world):
+    call = done(POST, post())
+    chosen = dataclasses.replace(CORRECTION, at=POST.elsewhere(call)[0].address)
+    world.fault("chat", path="/api/chat.postMessage", answer="drop")
+    with pytest.raises(Unclear):
+        POST.correct(call, chosen)
+    assert POST.probe_correction(call, chosen)["channel"] == call.effect["channel"]
+
+
+def test_answers_to_a_correction_are_counted_and_our_own_are_not(world):
+    call = done(POST, post())
+    world.change("chat", say="Before", thread=call.effect["ts"])
+    where = POST.correct(call, CORRECTION)
+    assert POST.replies(call, CORRECTION, where) == 0
+    world.change("chat", say="Which one?", thread=call.effect["ts"])
+    world.change("chat", say="Elsewhere")
+    POST.correct(call, dataclasses.replace(CORRECTION, key="another"))
+    assert POST.replies(call, CORRECTION, where) == 1
+
+
 def test_two_messages_of_one_thread_are_corrected_in_one_place(world):
     root = world.change("chat", say="Root")["ts"]
     places = [POST.place(done(POST, post(text, key=text, thread=root))).key for text in ("one", "two")]
@@ -253,6 +286,15 @@ def test_a_note_reaches_its_person_once_and_is_found_again_by_its_key(world):
     assert slack.note(CORRECTION, 5) == posted
     assert world.reading()["chat"]["notes"] == [{"text": CORRECTION.text, "user": "U0SAGA", "thread": "", "to": "U0MEERA"}]
     assert not channel(world)
+
+
+def test_answers_to_a_note_are_counted_below_it_and_beside_it(world):
+    posted = slack.note(CORRECTION, 5)
+    assert slack.replies_to(CORRECTION, posted, 5) == 0
+    world.change("chat", say="Thanks", channel=posted["channel"])
+    world.change("chat", say="Which panel?", channel=posted["channel"], thread=posted["id"])
+    slack.note(dataclasses.replace(CORRECTION, key="another"), 5)
+    assert slack.replies_to(CORRECTION, posted, 5) == 2
 
 
 def test_a_note_whose_answer_was_lost_is_found(world):
