@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from runs.models import Rules
-from sagaboard.accounts.models import Token
+from sagaboard.accounts.models import Team, Token
 from tests.factories import make_team, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,7 +18,7 @@ def make(capsys):
     make_user("ana", team=make_team("billing"))
 
     def make(name="runner", **options):
-        call_command("token", "make", name, team="billing", person="ana", **options)
+        call_command("token", "make", name, **{"team": "billing", "person": "ana", **options})
         return capsys.readouterr().out.strip()
 
     return make
@@ -84,3 +84,29 @@ def test_signed_out_htmx_is_sent_as_a_whole_page(client):
 def test_the_process_says_that_it_lives_and_what_it_needs(client):
     assert client.get("/healthz").content == b"ok\n"
     assert client.get("/readyz").json() == {"database": "ok", "broker": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"days": -1}, "--days: more than 0"),
+        ({"days": 0}, "--days: more than 0"),
+        ({"days": float("nan")}, "--days: more than 0"),
+        ({"days": 10**9}, "--days: more than 0"),
+        ({"person": "eve"}, "does not belong to the team"),
+        ({"person": "gone"}, "is disabled"),
+        ({"checks": ["ci"]}, "--checks is for"),
+        ({"scope": "auditor", "rules": "feature work"}, "--rules are for"),
+        ({"scope": "root"}, "--scope: one of agent"),
+        ({"run": 99}, "has no run 99"),
+        ({"name": ""}, "1 to 80"),
+        ({"name": "x" * 81}, "1 to 80"),
+    ],
+)
+def test_what_makes_a_useless_or_a_too_strong_token_is_refused_with_what_to_give_instead(make, options, complaint):
+    make_user("eve", team=make_team("elsewhere"))
+    make_user("gone", team=Team.objects.get(name="billing"), is_active=False)
+    Rules.objects.create(name="feature work")
+    with pytest.raises(CommandError, match=complaint):
+        make(**options)
+    assert not Token.objects.exists()
