@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -86,6 +87,32 @@ def _step(token: Token, number: int, step: int) -> Step:
     if found is None:
         raise Http404(f"Run {number} has no step {step}.")
     return found
+
+
+def Problems(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    """What goes wrong below /api/ before or behind its endpoints is a problem document too: no such address, a wrong method, a fault."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        said = str(response.get("Content-Type", "")).startswith(("application/problem+json", "application/json"))
+        if response.status_code < 400 or said or not request.path_info.startswith("/api/"):
+            return response
+        return _in_short(request, response)
+
+    return middleware
+
+
+def _in_short(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
+    status, allowed = response.status_code, response.get("Allow", "")
+    if status == 405:
+        answer = problem(405, "wrong-method", f"{request.method} is not understood here. This address takes {allowed}.")
+        answer["Allow"] = allowed
+        return answer
+    if status == 404:
+        return problem(404, "not-found", "There is no such address. GET /api/v1/openapi.json lists those there are.")
+    if status >= 500:
+        return problem(status, "fault", "sagaboard failed to answer. Nothing is lost: ask again, or GET the run to see where it stands.")
+    return problem(status, "refused", f"{response.reason_phrase}. GET /api/v1/openapi.json says how this address is asked.")
 
 
 class StrictParser(Parser):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
@@ -40,6 +41,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "runs.api_support.Problems",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -155,8 +157,17 @@ LEASE_MARGIN = env.number("SAGABOARD_LEASE_MARGIN", 5)
 CALL_TIMEOUT_AT_MOST = env.number("SAGABOARD_CALL_TIMEOUT_AT_MOST", 900)
 PATIENCE_AT_MOST = env.number("SAGABOARD_PATIENCE_AT_MOST", 900)
 SWEEP_EVERY = env.number("SAGABOARD_SWEEP_EVERY", 5)
+# Where the log's heads are kept outside the database; best on another disk than the database's.
+ANCHOR_DIR = Path(os.environ.get("SAGABOARD_ANCHOR_DIR") or SAGABOARD_STATE / "anchors")
 # How long a finished run may wait for its checks.
 CHECKING_DEADLINE = env.number("SAGABOARD_CHECKING_DEADLINE", 2 * 3600)
+# What waits for longer than this, for a person or for an answer, is told to somebody.
+PAGE_AFTER = env.number("SAGABOARD_PAGE_AFTER", 600)
+# How long a call on hold waits for a person, and a call for a target that says "later", before it ends.
+HELD_AT_MOST = env.number("SAGABOARD_HELD_AT_MOST", 24 * 3600)
+PUT_OFF_AT_MOST = env.number("SAGABOARD_PUT_OFF_AT_MOST", 6 * 3600)
+# Runs that need someone are told again this often.
+REMIND_EVERY = env.number("SAGABOARD_REMIND_EVERY", 4 * 3600)
 # Agents that wait (`Prefer: wait`) may hold at most half of the web threads; beyond that the answer is 202 at once.
 WEB_THREADS = int(env.number("SAGABOARD_WEB_THREADS", 16))
 WAIT_AT_MOST = env.number("SAGABOARD_WAIT_AT_MOST", 60)

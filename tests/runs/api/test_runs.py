@@ -292,3 +292,27 @@ def test_past_its_limit_a_token_is_told_when_to_come_back(team):
     answers = [agent.get("/capabilities") for _ in range(6)]
     assert answers[-1].status_code == 429
     assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/runs/1/nothing", "/../v9/runs"])
+def test_an_unknown_address_is_a_problem_document_that_names_the_description(agent, path):
+    answer = agent.get(path)
+    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
+    assert answer.data["type"] == "/problems/not-found"
+    assert "/api/v1/openapi.json" in answer.data["detail"]
+
+
+def test_a_wrong_method_is_a_problem_document_that_names_the_right_ones(agent):
+    answer = agent.call("DELETE", "/runs")
+    assert (answer.status_code, answer["Content-Type"], answer["Allow"]) == (405, "application/problem+json", "POST")
+    assert answer.data["detail"] == "DELETE is not understood here. This address takes POST."
+
+
+def test_a_fault_of_ours_is_a_problem_document_that_tells_nothing_of_the_inside(agent, monkeypatch):
+    from runs import record
+
+    monkeypatch.setattr(record, "of_run", lambda run: 1 / 0)
+    agent.client.raise_request_exception = False
+    answer = agent.post("/runs", {"title": "x", "plan": []})
+    assert (answer.status_code, answer["Content-Type"]) == (500, "application/problem+json")
+    assert "ZeroDivisionError" not in answer.content.decode()
