@@ -1,6 +1,10 @@
-"""The count beside “Corrections” in the navigation."""
+"""The count beside “Corrections” in the navigation, and how long they wait."""
+
+import datetime as dt
 
 from corrections.models import Correction
+from corrections.states import CorrectionState
+from runs import ages
 from sagaboard.accounts.models import User
 from sagaboard.web import Count, counts
 
@@ -10,3 +14,12 @@ def drafts_of(user: User) -> Count:
 
 
 counts["corrections"] = drafts_of
+
+
+def _ages(now: dt.datetime) -> list[ages.Age]:
+    waiting = ages.Waits("drafted_at", "until it is sent or dismissed", "owner")
+    states = [CorrectionState.DRAFT, CorrectionState.HELD_BACK, CorrectionState.SENDING, CorrectionState.NOT_DELIVERED]
+    return [ages.of_rows("correction", Correction.objects.filter(state=state), state, waiting, now) for state in states]
+
+
+ages.more.append(_ages)

@@ -1,7 +1,11 @@
-"""The count beside “Outbox” in the navigation: what this very person may decide."""
+"""The count beside “Outbox” in the navigation: what this very person may decide. And how long items wait."""
+
+import datetime as dt
 
 from outbox.models import Item
 from outbox.policies import Approver
+from outbox.states import ItemState
+from runs import ages
 from sagaboard.accounts.models import User
 from sagaboard.web import Count, counts
 
@@ -13,3 +17,15 @@ def waiting_for(user: User) -> Count:
 
 
 counts["outbox"] = waiting_for
+
+
+def _ages(now: dt.datetime) -> list[ages.Age]:
+    waits = {
+        ItemState.AWAITING: ages.Waits("awaiting_since", "its policy's deadline", "reviewer"),
+        ItemState.APPROVED: ages.Waits("awaiting_since", "its policy's deadline, until the first call went out", "worker"),
+        ItemState.EXPIRED: ages.Waits("expires_at", ages.REMINDED, "owner"),
+    }
+    return [ages.of_rows("item", Item.objects.filter(state=state), state, waiting, now) for state, waiting in waits.items()]
+
+
+ages.more.append(_ages)
