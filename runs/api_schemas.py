@@ -54,7 +54,10 @@ class NewStep(Strict):
 
 
 class Skip(Strict):
-    ref: Name
+    """Which step: by the plan's `ref`, or by its `number` where it has none."""
+
+    ref: Name | None = None
+    number: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     reason: Annotated[str, Field(min_length=1, max_length=4_000)]
     session: SessionNumber | None = None
 

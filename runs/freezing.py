@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.db import connection, transaction
 
+from runs import anchors
 from runs.clock import Clock
+from runs.exceptions import Invalid
 from runs.models import System
 
+log = logging.getLogger(__name__)
 IDENTITY = "SELECT (pg_control_system()).system_identifier::text, (pg_control_checkpoint()).timeline_id"
+
+
+def is_frozen() -> bool:
+    """Whether nothing may be called now. No restore outlives a connection, so a new one first asks whose history it sees."""
+    connection.ensure_connection()
+    session = connection.connection
+    if not getattr(session, "history_is_known", False):
+        if freeze_if_restored():
+            return True
+        session.history_is_known = True  # ours, beside what the driver keeps there
+    return System.objects.filter(frozen_at__isnull=False).exists()
 
 
 def freeze(*, by: str, why: str) -> None:
@@ -16,23 +32,47 @@ def freeze(*, by: str, why: str) -> None:
 
 
 def thaw(*, by: str) -> None:
-    """Goes on, and takes the database's present history as the known one."""
+    """Goes on, and takes the database's present history as the known one. Who lifted it stays written down."""
+    if not by.strip():
+        raise Invalid("Say who lifts the freeze: a name.")
     _row()
     identifier, timeline = _identity()
-    System.objects.filter(pk=1).update(frozen_at=None, frozen_by="", frozen_why="", identifier=identifier, timeline=timeline)
+    known = {"identifier": identifier, "timeline": timeline, "thawed_at": Clock(), "thawed_by": by}
+    System.objects.filter(pk=1).update(frozen_at=None, frozen_by="", frozen_why="", **known)
+    log.warning("The freeze was lifted by %s.", by)
 
 
 def freeze_if_restored() -> bool:
-    """Freezes by itself when PostgreSQL's history is not the one this installation knows. True if it is frozen now."""
+    """Freezes by itself when the database's history is not the one this installation knows. True if it is frozen now."""
     with transaction.atomic():
         row = _row()
         identifier, timeline = _identity()
+        if row.frozen_at is not None:
+            return True
         if not row.identifier:
             System.objects.filter(pk=1).update(identifier=identifier, timeline=timeline)
-        elif (row.identifier, row.timeline) != (identifier, timeline) and row.frozen_at is None:
-            freeze(by="engine", why="The database was restored or moved: its system identifier or timeline changed.")
-            return True
-    return row.frozen_at is not None
+        why = _what_changed(row, identifier, timeline)
+        if why:
+            log.error("Frozen: %s", why)
+            freeze(by="engine", why=why)
+        return bool(why)
+
+
+def write_anchor() -> None:
+    """The log's heads as they are now go into a file, unless they are in doubt."""
+    with transaction.atomic():
+        row = _row()
+        now = System.objects.filter(pk=1).values_list(Clock(), flat=True).get()
+    if row.frozen_at is None:
+        anchors.write(row, now)
+
+
+def _what_changed(row: System, identifier: str, timeline: int) -> str:
+    if row.identifier and (row.identifier, row.timeline) != (identifier, timeline):
+        return "The database was restored or moved: its system identifier or timeline changed."
+    if anchor := anchors.cut(row):
+        return f"The database was restored or its log was cut: it lacks what stood there at {anchor.at:%Y-%m-%d %H:%M} UTC."
+    return ""
 
 
 def _row() -> System:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from runs import bell, signals
+from runs import bell, isolation, signals
 from runs.models import Run, Step
 from runs.paging import page
 from runs.states import RunState, StepState
@@ -24,7 +24,6 @@ def fail(run: Run, why: str, *, actor: str = "engine") -> None:
     withdraw(run, actor=actor)
     signals.run_failed.send(Run, run=run)
     if not run.steps.in_effect().exists():
-        free_claims(run)
         return
     if run.on_failure == "compensate":
         begin_compensation(run, actor="engine", why="the run's policy undoes at once")
@@ -39,12 +38,6 @@ def fail_and_undo(run: Run, why: str, *, actor: str) -> None:
         begin_compensation(run, actor=actor, why=why)
 
 
-def free_claims(run: Run) -> None:
-    """A failed run with nothing left in the world holds up nobody else."""
-    if run.state == RunState.FAILED and not run.steps.in_effect().exists():
-        run.claims.filter(live=True).update(live=False)
-
-
 def withdraw(run: Run, *, actor: str = "engine") -> None:
     """Closes what was asked for and has not begun."""
     for step in run.steps.filter(state__in=[StepState.REQUESTED, StepState.QUEUED, StepState.ON_HOLD]):
@@ -56,6 +49,7 @@ def close(run: Run, step: Step, why: str, *, actor: str, said: str = "") -> None
     step.closed_why, step.error, step.ended_at = why, said, run.now
     step.move(StepState.CLOSED, "closed_why", "error", "ended_at")
     run.append("step.closed", step=step, actor=actor, why=why, said=said)
+    isolation.free(run, step)
     signals.step_closed.send(Step, run=run, step=step)
     bell.answer(step.pk)
 
@@ -67,7 +61,7 @@ def stop(run: Run, why: str, *, actor: str = "engine", step: Step | None = None)
     if run.state != RunState.STUCK:
         run.move(RunState.STUCK, *fields)
     run.append("run.stuck", step=step, actor=actor, why=why)
-    page(run, "stuck", why)
+    page(run, "stuck", why, step=step)
 
 
 def begin_compensation(

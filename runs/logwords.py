@@ -86,7 +86,7 @@ def decision(entry: LogEntry) -> tuple[str, str]:
     why = str(data.get("why") or data.get("said") or data.get("reason") or "")
     match entry.event:
         case "run.taken":
-            return "said: I’m on it", ""
+            return ("stepped back" if data.get("back") else "said: I’m on it"), ""
         case "run.paused":
             return "asked to pause the undo", ""
         case "run.failed":
@@ -139,6 +139,8 @@ def detail(entry: LogEntry) -> str:
             return f"{data.get('verdict', '')} by {name_of(entry.actor)}{reason}"
         case "run.compensating" if data.get("why") and data["why"] != "settled":
             return f"{name_of(entry.actor)}: {data['why']}"
+        case "run.taken" if data.get("back"):
+            return f"{name_of(entry.actor)} stepped back"
         case "run.compensating" | "run.taken" | "run.paused":
             return name_of(entry.actor)
         case "step.closed":

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.db.models import Q
 
-from runs.models import Page, Run
+from runs.models import Page, Run, Step
 from sagaboard.accounts.models import User
 
 
@@ -22,10 +22,10 @@ def on_call(run: Run) -> Iterable[User]:
     )
 
 
-def page(run: Run, subject: str, why: str, *, people: Iterable[User] | None = None) -> None:
+def page(run: Run, subject: str, why: str, *, people: Iterable[User] | None = None, step: Step | None = None) -> None:
     """Writes down, in the caller's transaction, that on-call (or `people`) must be told. Nobody on call: the owner is."""
     told = list(people if people is not None else on_call(run)) or [run.owner]
     body = f"{run.title}\n\n{why}\n\n{settings.SAGABOARD_URL}{run.get_absolute_url()}\n"
     for person in told:
         Page.objects.create(run=run, person=person, subject=f"Run {run.number}: {subject}"[:200], body=body)
-    run.append("run.paged", people=[str(person) for person in told], subject=subject, why=why)
+    run.append("run.paged", step=step, people=[str(person) for person in told], subject=subject, why=why)

@@ -2,6 +2,7 @@
 
 from celery import shared_task
 
+from runs import freezing
 from runs.engine import compensate, deliver, invoke
 from runs.engine import sweep as sweeping
 
@@ -25,3 +26,4 @@ def compensate_run(run_id: int) -> None:
 def sweep() -> None:
     sweeping.sweep()
     deliver.pages_due()
+    freezing.write_anchor()

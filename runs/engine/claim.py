@@ -12,8 +12,9 @@ from runs import bell, keys, lifecycle, registry, signals
 from runs.capability import Capability, Payload
 from runs.engine.attempt import Attempt, call_for, lease_for, timeout_of, worker_name
 from runs.exceptions import NotReleasable
+from runs.freezing import is_frozen as is_frozen
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, Run, Step, System
+from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState, StepState
 
 log = logging.getLogger(__name__)
@@ -62,10 +63,6 @@ def to_look(run_id: int, step_id: int) -> Attempt | None:
         else:
             step.save(update_fields=fields)
         return _attempt(run, step, capability, seconds, None)
-
-
-def is_frozen() -> bool:
-    return System.objects.filter(frozen_at__isnull=False).exists()
 
 
 def _free(run: Run, step_id: int) -> Step | None:

@@ -6,7 +6,9 @@ import datetime as dt
 import time
 from typing import Any
 
-from runs import bell, lifecycle, signals
+from django.conf import settings
+
+from runs import bell, isolation, lifecycle, signals
 from runs.capability import Capability
 from runs.engine.attempt import Attempt, lease_for, patience_of, reason_of, timeout_of
 from runs.exceptions import NoEffect, TryLater
@@ -15,6 +17,7 @@ from runs.models import Run, Step
 from runs.paging import page
 from runs.states import RunState, StepState
 from runs.storable import storable, text
+from sagaboard.templatetags.words import duration
 
 
 def prepared(attempt: Attempt, found: dict[str, Any]) -> bool:
@@ -63,7 +66,7 @@ def failed(attempt: Attempt, exc: NoEffect) -> None:
             return
         step.error = text(exc.reason)
         # What nobody waits for any more is not tried again.
-        again = _wait_before_again(step, attempt.capability, exc) if run.is_going_forward else None
+        again = _wait_before_again(run, step, attempt.capability, exc) if run.is_going_forward else None
         run.append("step.failed", step=step, attempt=attempt.number, why=step.error, again_in=again)
         if again is None:
             _give_up(run, step, attempt.capability)
@@ -72,14 +75,29 @@ def failed(attempt: Attempt, exc: NoEffect) -> None:
         _tell(run, step)
 
 
-def _wait_before_again(step: Step, capability: Capability[Any], exc: NoEffect) -> float | None:
+def _wait_before_again(run: Run, step: Step, capability: Capability[Any], exc: NoEffect) -> float | None:
     """Seconds until the machine itself may try again; None if that is for the agent or a person."""
     if isinstance(exc, TryLater):
-        step.tries = max(step.tries - 1, 0)  # waiting costs no attempt
-        return exc.after
+        return exc.after if _is_put_off(run, step, exc) else None
     if step.is_irreversible and step.tries < capability.retry.attempts:
         return float(capability.retry.backoff * 2.0 ** max(step.tries - 1, 0))
     return None
+
+
+def _is_put_off(run: Run, step: Step, exc: TryLater) -> bool:
+    """Whether the target may say “later” once more. People hear of it after a while, and one day it is a failure."""
+    asked = run.entries.filter(step=step, event__in=["step.requested", "step.queued"]).order_by("-seq").values("seq")[:1]
+    begun = run.entries.filter(step=step, event="step.started", seq__gt=asked).order_by("seq").values_list("at", flat=True).first()
+    waited = (run.now - begun).total_seconds() if begun else 0.0
+    if waited + exc.after > settings.PUT_OFF_AT_MOST:
+        step.error = text(f"{exc.reason}; it was put off for {duration(waited)}, and is not tried again by itself")
+        return False
+    step.tries = max(step.tries - 1, 0)  # waiting costs no attempt
+    told = run.entries.filter(step=step, event="run.paged", at__gte=begun or run.now)
+    if waited > settings.PAGE_AFTER and not told.exists():
+        why = f"{step.capability} has been put off for {duration(waited)}: {exc.reason}. It is tried again by itself."
+        page(run, f"step {step.number} is put off", why, step=step)
+    return True
 
 
 def _wait(run: Run, step: Step, seconds: float) -> None:
@@ -115,7 +133,7 @@ def not_found(attempt: Attempt) -> None:
         step = _fenced(run, attempt, StepState.UNKNOWN)
         if step is None:
             return
-        settled_at = _conclusive_at(step, attempt.capability)
+        settled_at = conclusive_at(step, attempt.capability)
         if run.now < settled_at:
             step.due_at = settled_at
             step.save(update_fields=["due_at", *step.drop_lease()])
@@ -177,7 +195,7 @@ def _to_a_person(run: Run, step: Step) -> None:
     if run.state in (RunState.RELEASING, RunState.COMPENSATING):
         lifecycle.stop(run, why, step=step)
     else:
-        page(run, f"step {step.number} may or may not have happened", why)
+        page(run, f"step {step.number} may or may not have happened", why, step=step)
     _tell(run, step)
 
 
@@ -195,6 +213,8 @@ def _late(run: Run, attempt: Attempt, effect: dict[str, Any]) -> None:
     step.settled_by = step.settled_why = step.closed_why = ""
     step.state = StepState.SENT if step.is_irreversible else StepState.DONE
     step.save(update_fields=["state", "effect", "done_at", "settled_by", "settled_why", "closed_why"])
+    # Held again as far as nobody else took it meanwhile.
+    isolation.claim(run, step)
     if step.is_irreversible:
         signals.step_sent.send(Step, run=run, step=step)
     _after_late(run, step)
@@ -215,7 +235,7 @@ def _after_late(run: Run, step: Step) -> None:
 
 def _tell(run: Run, step: Step) -> None:
     bell.answer(step.pk)
-    lifecycle.free_claims(run)
+    isolation.free(run, step)
     if run.state == RunState.COMPENSATING:
         bell.ring("runs.tasks.compensate_run", run.pk)
 
@@ -232,7 +252,8 @@ def _renew(step: Step, attempt: Attempt) -> tuple[str, ...]:
     return step.renew_lease(seconds)
 
 
-def _conclusive_at(step: Step, capability: Capability[Any]) -> dt.datetime:
+def conclusive_at(step: Step, capability: Capability[Any]) -> dt.datetime:
+    """From when on a look that sees nothing means that nothing happened."""
     assert step.started_at is not None
     # A worker may begin its call as late as its lease allows, which is the margin after its claim.
     return step.started_at + dt.timedelta(seconds=lease_for(timeout_of(capability), patience_of(capability.probe_for)))

@@ -12,7 +12,8 @@ from django.db.models.functions import Coalesce, Greatest
 
 from runs import bell, lifecycle, signals
 from runs.clock import Clock
-from runs.engine.claim import is_frozen
+from runs.engine import bounds
+from runs.freezing import freeze_if_restored
 from runs.locking import locked_run
 from runs.models import Check, Run, Step
 from runs.models.leased import lease_is_free
@@ -26,9 +27,9 @@ AT_ONCE = 500
 
 def sweep() -> None:
     """One look at everything that may be due."""
-    if is_frozen():
+    if freeze_if_restored():
         return
-    for part in (steps_due, walks_due, silent_runs, red_checks, late_checks, of_apps_above):
+    for part in (steps_due, walks_due, silent_runs, red_checks, late_checks, bounds.waits_too_long, bounds.stands_still, of_apps_above):
         try:
             part()
         except Exception:  # the others are still looked at; this one again in a few seconds

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.conf import settings
 
-from runs import lifecycle, signals
+from runs import isolation, lifecycle, signals
 from runs.capability import Call, Capability
 from runs.engine.attempt import LeaseTooShort, bounded, lease_for, patience_of, timeout_of, worker_name
-from runs.engine.claim import is_frozen
+from runs.freezing import is_frozen
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState, StepState
@@ -47,6 +47,8 @@ def claim(run_id: int) -> Walk | None:
             return None
         # First the fence: what runs ends or loses its lease, and rings again when it does.
         if run.steps.filter(state__in=[StepState.RUNNING, StepState.UNKNOWN], lease_until__gt=run.now).exists():
+            return None
+        if _paused(run):
             return None
         ends = time.monotonic() + _for_looks()
         run.save(update_fields=run.take_lease(_for_looks(), worker_name()))
@@ -105,6 +107,7 @@ def undone(held: Walk, step: Step, *, already: bool) -> bool:
         run.append("undo.skipped" if already else "undo.verified", step=step, evidence="verify_undone: gone")
         if not already:
             prove(step, f"undone in run {run.number}")
+        isolation.free(run, step)
         if step.seen_by_people and step.done_at:
             signals.effect_ended.send(Step, run=run, step=step, how="gone" if already else "undone")
     return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -68,6 +70,10 @@ class System(models.Model):
     frozen_at = models.DateTimeField(null=True, blank=True)
     frozen_by = models.CharField(max_length=200, default="", blank=True)
     frozen_why = models.TextField(default="", blank=True)
+    thawed_at = models.DateTimeField(null=True, blank=True)
+    thawed_by = models.CharField(max_length=200, default="", blank=True)
+    # Its own name, by which it finds the anchors of its log; a restored copy has the same.
+    installation = models.UUIDField(default=uuid.uuid4, editable=False)
     # PostgreSQL's system identifier and timeline; a difference means that a backup was restored.
     identifier = models.CharField(max_length=64, default="", blank=True)
     timeline = models.IntegerField(null=True, blank=True)

@@ -82,6 +82,8 @@ class Step(Leased):
     # effects, and a target that honours keys must not take the second for a repeat of the first.
     call_key = models.CharField(max_length=64, default="", blank=True)
     args_digest = models.CharField(max_length=64, default="", blank=True)
+    # The resources it claimed at its intent, whatever the capability's code says later.
+    touches = models.JSONField(default=list, blank=True)
     identity_digest = models.CharField(max_length=64, default="", blank=True)
     prepared = models.JSONField(null=True, blank=True)
     effect = models.JSONField(null=True, blank=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from runs import bell, keys, registry, signals
+from django.db.models import Q
+
+from runs import bell, isolation, keys, lifecycle, registry, signals
 from runs import plan as planning
 from runs.capability import Capability
 from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, OffPlanCall, Overlaps, Refused, TooMany
 from runs.limits import rules_of
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, Claim, IdempotencyKey, Run, Step
+from runs.models import CapabilityRecord, IdempotencyKey, Run, Step
 from runs.services.opening import check_session, heartbeat
 from runs.states import KIND_ORDER, OffPlan, Overlap, RunState, StepState
 from sagaboard.accounts.models import Token
@@ -233,19 +235,21 @@ def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     capability = request.capability
     retries = step.state == StepState.FAILED
     if retries and step.tries >= capability.retry.attempts:
-        raise Refused(f"Step {step.number} failed {step.tries} times and is not tried again. Fail the run, or finish without it.")
+        says = f"Step {step.number} failed {step.tries} times and is not tried again. Skip it with a reason, or fail the run."
+        raise Refused(says)
     how = registry.effective(capability, record, request.known, proof=False if run.is_drill else None)
     _pin(run, token, step, request, record, how)
     if step.is_irreversible:
         _check_waiting(run, token)
     # Claimed also by what waits for a person: once let through it runs without another look.
-    hold = "; ".join(filter(None, [_holds(run, step), _touch(run, request)]))
+    held, warned = _touch(run, step)
+    hold = "; ".join(filter(None, [_holds(run, step), held]))
     _back_to_pending(run)
     if hold:
-        _write(run, step, StepState.ON_HOLD, token, why_held=hold)
+        _write(run, step, StepState.ON_HOLD, token, why_held=hold, warned=warned)
         return step
     waits = step.is_irreversible
-    _write(run, step, StepState.QUEUED if waits else StepState.REQUESTED, token)
+    _write(run, step, StepState.QUEUED if waits else StepState.REQUESTED, token, warned=warned)
     if waits:
         signals.step_queued.send(Step, run=run, step=step, payload=capability.render(request.known) if capability.has("render") else None)
     else:
@@ -264,6 +268,7 @@ def _pin(run: Run, token: Token, step: Step, request: Request, record: Capabilit
     step.args_digest, step.identity_digest = keys.digest(request.args), request.identity
     step.key = keys.intent(request.capability, step.ref, request.args)
     step.call_key = keys.of_call(run.nonce, step.key, step.args_digest)
+    step.touches = isolation.touched(request.capability, request.known)
 
 
 def _holds(run: Run, step: Step) -> str:
@@ -275,20 +280,19 @@ def _holds(run: Run, step: Step) -> str:
     return ""
 
 
-def _touch(run: Run, request: Request) -> str:
-    """Claims what the call touches. Another unfinished run's claim refuses or holds it, as policy says."""
-    # Sorted: two runs that claim the same in different orders would wait for each other.
-    resources = sorted({keys.resource(name) for name in request.capability.touches(request.known)})
-    if not resources:
-        return ""
-    Claim.objects.bulk_create([Claim(run=run, resource=resource) for resource in resources], ignore_conflicts=True)
-    taken = Claim.objects.filter(live=True, resource__in=resources).exclude(run=run).values_list("resource", "run_id").first()
-    if taken is None or run.overlap == Overlap.WARN:
-        return ""
+def _touch(run: Run, step: Step) -> tuple[str, str]:
+    """Claims what the call touches. Another unfinished run's claim refuses it, holds it or is warned of, as policy says.
+
+    Returns why it is held, and what the log warns of.
+    """
+    taken = isolation.claim(run, step)
+    if taken is None:
+        return "", ""
     resource, other = taken
-    if run.overlap == Overlap.HOLD:
-        return f"run {other} still has an effect on {resource}"
-    raise Overlaps(f"Run {other} still has an effect on {resource}. Wait until it has ended, or choose something else.", run=other)
+    says = f"run {other} still has an effect on {resource}"
+    if run.overlap == Overlap.REFUSE:
+        raise Overlaps(f"{says[0].upper()}{says[1:]}. Wait until it has ended, or choose something else.", run=other)
+    return (says, "") if run.overlap == Overlap.HOLD else ("", says)
 
 
 def _back_to_pending(run: Run) -> None:
@@ -298,33 +302,41 @@ def _back_to_pending(run: Run) -> None:
     run.checks.exclude(state="pending").update(state="pending", reported_at=None)
 
 
-def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: str = "") -> None:
+def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: str = "", warned: str = "") -> None:
     step.state, step.requested_at, step.error, step.ended_at, step.due_at = state, run.now, why_held, None, None
     step.closed_why = ""
     # What waits is undone in the order in which it really began, which its first step.started says.
     step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None
     step.save()
     event = {StepState.ON_HOLD: "step.on_hold", StepState.QUEUED: "step.queued"}.get(state)
-    names = ("capability", "version", "key", "call_key", "args", "kind", "audience", "ref", "why")
-    facts = {name: getattr(step, name) for name in names}
+    names = ("capability", "version", "key", "call_key", "args", "kind", "audience", "ref", "why", "touches")
+    facts = {name: getattr(step, name) for name in names} | ({"warned": warned} if warned else {})
     run.append("step.requested", step=step, actor=f"token:{token.name}", **facts)
     if event:
         run.append(event, step=step, why=why_held)
 
 
-def skip_step(run: Run, *, token: Token, ref: str, reason: str, session: int | None = None) -> Step:
-    """A planned step is not needed."""
+def skip_step(
+    run: Run, *, token: Token, reason: str, ref: str | None = None, number: int | None = None, session: int | None = None
+) -> Step:
+    """A planned step is not needed; one that failed is given up. `number` reaches a call that has no ref."""
+    if (ref is None) == (number is None):
+        raise Invalid("Say which step: its ref, or its number where it has none.")
     with locked_run(run.pk) as locked:
         check_session(locked, session)
         heartbeat(locked)
         _check_open(locked)
-        step = locked.steps.filter(ref=ref).first()
+        step = locked.steps.filter(Q(ref=ref) if ref is not None else Q(number=number)).first()
         if step is None:
-            raise Invalid(f"The plan holds no “{ref}”.")
-        if step.state == StepState.SKIPPED:
+            raise Invalid(f"The plan holds no “{ref}”." if ref is not None else f"There is no step {number}.")
+        if step.state == StepState.SKIPPED or (step.state == StepState.CLOSED and step.closed_why == "dropped"):
+            return step
+        if step.state == StepState.FAILED:
+            lifecycle.close(locked, step, "dropped", actor=f"token:{token.name}", said=reason)
             return step
         if step.state != StepState.PLANNED:
-            raise Refused(f"{ref} was asked for already and is {step.get_state_display().lower()}; it can't be skipped.")
+            named = ref or f"Step {number}"
+            raise Refused(f"{named} was asked for already and is {step.get_state_display().lower()}; it can't be skipped.")
         step.error, step.ended_at = reason, locked.now
         step.move(StepState.SKIPPED, "error", "ended_at")
         locked.append("step.closed", step=step, actor=f"token:{token.name}", why="skipped", said=reason)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pydantic
 
-from runs import bell, lifecycle, registry, signals
+from runs import bell, isolation, lifecycle, registry, signals
 from runs.engine.attempt import bounded, call_for, reason_of
 from runs.engine.walk import leave
 from runs.exceptions import Invalid, NotAllowed, NotCompensatable, NotSettleable, Refused, StalePreview
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, LogEntry, Run, Step
+from runs.models import LogEntry, Run, Step
 from runs.states import IN_EFFECT, CheckState, RunState, StepState
 from runs.storable import storable
 from sagaboard.accounts.models import User
@@ -39,10 +38,20 @@ def take_run(run: Run, *, by: User) -> None:
         locked.append("run.taken", actor=f"person:{by}")
 
 
+def step_back(run: Run, *, by: User) -> None:
+    """Whoever was on it no longer is; only they can say so, others take over."""
+    with locked_run(run.pk) as locked:
+        if locked.taken_by_id != by.pk:
+            raise Refused(f"{locked.taken_by} is on it; take over instead." if locked.taken_by else "Nobody is on it.")
+        locked.taken_by = locked.taken_at = None
+        locked.save(update_fields=["taken_by", "taken_at"])
+        locked.append("run.taken", actor=f"person:{by}", back=True)
+
+
 def stop_run(run: Run, *, by: User, reason: str) -> None:
     """A person fails a run that goes forward."""
     check_right(by, "take_run", run)
-    _want(reason, "say why")
+    want(reason, "say why")
     with locked_run(run.pk) as locked:
         if not locked.is_going_forward:
             raise Refused(f"It is {locked.get_state_display().lower()} already.")
@@ -120,7 +129,7 @@ def pause_run(run: Run, *, by: User) -> None:
 def leave_standing(run: Run, *, by: User, reason: str) -> None:
     """Keeps a failed or stuck run's effects, on purpose; what people can see is corrected."""
     check_right(by, "compensate_run", run)
-    _want(reason, "say why the effects stay")
+    want(reason, "say why the effects stay")
     with locked_run(run.pk) as locked:
         if locked.state not in (RunState.FAILED, RunState.STUCK):
             raise Refused(f"It is {locked.get_state_display().lower()}; nothing is left standing now.")
@@ -137,7 +146,7 @@ def leave_standing(run: Run, *, by: User, reason: str) -> None:
 def settle_step(step: Step, *, by: User, how: str, reason: str, effect: str = "") -> None:
     """A person states how a step ended. The machine looks once itself, and what it saw is written beside it."""
     check_right(by, "settle_step", step.run)
-    _want(reason, "say how you know")
+    want(reason, "say how you know")
     if how not in SETTLE_AS:
         raise Invalid(f"Say one of: {', '.join(sorted(SETTLE_AS))}.")
     given = _effect(effect) if how == "happened" else {}
@@ -171,6 +180,7 @@ def _settle(run: Run, step: Step, *, by: User, how: str, reason: str, effect: di
     else:
         step.move(StepState.LEFT_STANDING, *fields)
     run.append("step.settled", step=step, actor=f"person:{by}", how=how, why=reason, seen=seen)
+    isolation.free(run, step)
     if how in ("undone_by_hand", "left_standing") and step.seen_by_people and step.done_at:
         signals.effect_ended.send(Step, run=run, step=step, how="settled" if how == "undone_by_hand" else how)
     bell.answer(step.pk)
@@ -187,56 +197,10 @@ def _go_on(run: Run, by: User) -> None:
         )
 
 
-def let_through(step: Step, *, by: User) -> None:
-    """A person lets a held call run (or wait in the outbox, if it can't be taken back)."""
-    check_right(by, "take_run", step.run)
-    with locked_run(step.run_id) as run:
-        current = run.steps.get(pk=step.pk)
-        if current.state != StepState.ON_HOLD:
-            raise Refused(f"It is {current.get_state_display().lower()} now.")
-        if not run.is_going_forward:
-            raise Refused(f"The run is {run.get_state_display().lower()}.")
-        capability = registry.find(current.capability)
-        if capability is None or not CapabilityRecord.objects.usable().filter(name=current.capability).exists():
-            raise Refused(f"{current.capability} is disabled or its code is gone.")
-        waits = current.is_irreversible
-        current.error = ""
-        if not waits:
-            current.intent_seq = run.next_seq()
-        current.move(StepState.QUEUED if waits else StepState.REQUESTED, "error", "intent_seq")
-        run.append("step.queued" if waits else "step.requested", step=current, actor=f"person:{by}", let_through=True)
-        if waits:
-            args = capability.Args.model_validate_json(json.dumps(current.args))
-            payload = capability.render(args) if capability.has("render") else None
-            signals.step_queued.send(Step, run=run, step=current, payload=payload)
-        else:
-            bell.ring("runs.tasks.invoke_step", run.pk, current.pk)
-
-
-def retry_sending(run: Run, *, by: User) -> None:
-    """After a send that failed past the pivot: forward again, with the same key."""
-    check_right(by, "compensate_run", run)
-    with locked_run(run.pk) as locked:
-        if locked.state != RunState.STUCK or locked.compensating_since is not None:
-            raise Refused(f"It is {locked.get_state_display().lower()}; no send waits for a retry.")
-        if locked.checks.filter(state=CheckState.FAILURE).exists():
-            raise Refused("A check is red. Nothing goes out until it is green.")
-        for step in locked.steps.filter(state=StepState.FAILED, kind="irreversible", leaves_effect=True):
-            step.tries, step.due_at, step.ended_at = 0, locked.now, None
-            step.move(StepState.QUEUED, "tries", "due_at", "ended_at")
-            locked.append("step.queued", step=step, actor=f"person:{by}", again=True)
-            bell.ring("runs.tasks.invoke_step", locked.pk, step.pk)
-        locked.stopped_why = ""
-        locked.move(RunState.RELEASING, "stopped_why")
-        locked.append("run.released", actor=f"person:{by}", again=True)
-        signals.run_released.send(Run, run=locked)
-        lifecycle.advance(locked)
-
-
 def confirm_green(run: Run, *, by: User, reason: str) -> None:
     """A person stands in for the checks of a run that has none."""
     check_right(by, "compensate_run", run)
-    _want(reason, "say what you checked")
+    want(reason, "say what you checked")
     with locked_run(run.pk) as locked:
         if locked.state != RunState.CHECKING or locked.checks.exists():
             raise Refused("Its checks decide, not a person." if locked.checks.exists() else f"It is {locked.get_state_display().lower()}.")
@@ -271,6 +235,7 @@ def _effect(given: str) -> dict[str, Any]:
     return found
 
 
-def _want(reason: str, what: str) -> None:
+def want(reason: str, what: str) -> None:
+    """Invalid unless a reason is given."""
     if not reason.strip():
         raise Invalid(f"A reason is required: {what}.")

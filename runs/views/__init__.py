@@ -3,7 +3,7 @@
 from runs.views.lists import go, home, index
 from runs.views.own import audit, me
 from runs.views.records import log_lines, log_page, report, report_text
-from runs.views.run import confirm, leave, live, pause, retry_sending, run_page, stop, take
+from runs.views.run import confirm, drop, leave, live, pause, refuse, retry_sending, run_page, step_back, stop, take
 from runs.views.steps import let_through, settle, step_page
 from runs.views.tools import capabilities, capability
 from runs.views.undo import compensate
@@ -14,6 +14,7 @@ __all__ = [
     "capability",
     "compensate",
     "confirm",
+    "drop",
     "go",
     "home",
     "index",
@@ -24,11 +25,13 @@ __all__ = [
     "log_page",
     "me",
     "pause",
+    "refuse",
     "report",
     "report_text",
     "retry_sending",
     "run_page",
     "settle",
+    "step_back",
     "step_page",
     "stop",
     "take",

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from runs import blast_radius, facts, services
 from runs.exceptions import Refused
 from runs.forms import ReasonForm
-from runs.models import LogEntry, Run
-from runs.views.shared import act, context_of, find_run, is_sealed
+from runs.models import LogEntry, Run, Step
+from runs.views.shared import act, context_of, find_run, find_step, is_sealed
 from sagaboard.web import PageRequest
 
 
@@ -44,6 +44,13 @@ def live(request: PageRequest, number: int) -> HttpResponse:
 def take(request: PageRequest, number: int) -> HttpResponse:
     run = find_run(request, number)
     return act(request, number, lambda: services.take_run(run, by=request.user))
+
+
+@login_required
+@require_POST
+def step_back(request: PageRequest, number: int) -> HttpResponse:
+    run = find_run(request, number)
+    return act(request, number, lambda: services.step_back(run, by=request.user))
 
 
 @login_required
@@ -101,6 +108,24 @@ CONFIRM = Question(
 )
 
 
+REFUSE = Question(
+    "Refuse step {step.number} of run {run.number}?",
+    "It is not called. The agent gets your words, and the run goes on without it.",
+    "Refuse it",
+    "Refusing…",
+    label="Why it is refused",
+    hint="the agent gets this",
+)
+DROP = Question(
+    "Drop step {step.number} of run {run.number}, unsent?",
+    "It could not be sent, and is not tried again. What waits behind it goes out.",
+    "Drop it",
+    "Dropping…",
+    label="Why it is not sent",
+    hint="stands in the log and in the report, with your name",
+)
+
+
 @login_required
 @require_http_methods(["GET", "POST"])
 def leave(request: PageRequest, number: int) -> HttpResponse:
@@ -125,25 +150,37 @@ def confirm(request: PageRequest, number: int) -> HttpResponse:
     return _ask(request, number, CONFIRM, services.confirm_green)
 
 
-def _ask(request: PageRequest, number: int, question: Question, service: Callable[..., None]) -> HttpResponse:
+@login_required
+@require_http_methods(["GET", "POST"])
+def refuse(request: PageRequest, number: int, step: int) -> HttpResponse:
+    return _ask(request, number, REFUSE, services.refuse_held, step=find_step(request, number, step))
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def drop(request: PageRequest, number: int, step: int) -> HttpResponse:
+    return _ask(request, number, DROP, services.drop_send, step=find_step(request, number, step))
+
+
+def _ask(request: PageRequest, number: int, question: Question, service: Callable[..., None], *, step: Step | None = None) -> HttpResponse:
     """Asks by GET; does it by POST, or comes back with what was typed and why it was not done."""
-    run = find_run(request, number)
+    run = step.run if step else find_run(request, number)
     form = ReasonForm(request.POST or None) if question.label else None
     refusal: Refused | None = None
     if request.method == "POST" and (form is None or form.is_valid()):
         given = {"reason": form.cleaned_data["reason"]} if form else {}
         try:
-            service(run, by=request.user, **given)
+            service(step or run, by=request.user, **given)
         except Refused as exc:
             refusal = exc
         else:
             return redirect(run)
     status = refusal.status if refusal else 422 if form and form.errors else 200
-    return render(request, "runs/ask.html", _question(run, question, form, refusal), status=status)
+    return render(request, "runs/ask.html", _question(run, step, question, form, refusal), status=status)
 
 
-def _question(run: Run, question: Question, form: ReasonForm | None, refusal: Refused | None) -> dict[str, Any]:
+def _question(run: Run, step: Step | None, question: Question, form: ReasonForm | None, refusal: Refused | None) -> dict[str, Any]:
     known = facts.read(run)
     rows = [row for row in blast_radius.table(known).rows if row.step in [*known.in_effect, *known.maybe]] if question.lists_effects else []
-    heading = question.heading.format(run=run)
+    heading = question.heading.format(run=run, step=step)
     return {"run": run, "question": question, "heading": heading, "form": form, "refusal": refusal, "rows": rows}

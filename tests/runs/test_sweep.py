@@ -183,4 +183,4 @@ def test_another_databases_history_freezes_by_itself(token):
     assert not freezing.freeze_if_restored()
     System.objects.update(identifier="another cluster")
     assert freezing.freeze_if_restored()
-    assert claim.is_frozen()
+    assert freezing.is_frozen()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from runs import freezing
+from runs.exceptions import Invalid
 
 
 class Command(BaseCommand):
@@ -16,5 +17,8 @@ class Command(BaseCommand):
         parser.add_argument("--by", required=True, help="Your name, for the record.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        freezing.thaw(by=options["by"])
+        try:
+            freezing.thaw(by=options["by"])
+        except Invalid as exc:
+            raise CommandError(exc.detail) from None
         self.stdout.write("Thawed.")

@@ -14,6 +14,7 @@ from runs.models import LogEntry, Run
 from runs.states import RunState
 from runs.views.shared import SALT
 from tests.factories import ask, do, make_run, make_team, make_token, make_user
+from tests.outbox.scenes import make_released
 from tests.runs.pages.helpers import again, compensated_run, failed_run, state_of, stuck_run
 from tests.tools import world
 
@@ -58,6 +59,9 @@ def test_a_foreign_run_is_not_there(client, run):
         "retry-sending/",
         "steps/3/settle/",
         "steps/3/let-through/",
+        "steps/3/refuse/",
+        "steps/3/drop/",
+        "step-back/",
     ):
         assert client.post(f"/runs/{run.pk}/{address}", {"reason": "x"}).status_code == 404
     assert seq_of(run) == again(run).entries.count()
@@ -98,7 +102,7 @@ def test_a_press_by_htmx_swaps_parts(client, alice, run):
     assert "You are on it" in page
 
 
-@pytest.mark.parametrize("address", ["take/", "retry-sending/", "steps/1/let-through/"])
+@pytest.mark.parametrize("address", ["take/", "step-back/", "retry-sending/", "steps/1/let-through/"])
 def test_what_acts_wants_a_post(client, alice, run, address):
     client.force_login(alice)
     assert client.get(f"/runs/{run.pk}/{address}").status_code == 405
@@ -181,6 +185,58 @@ def test_letting_a_held_call_through(client, alice, bob, team):
     step.refresh_from_db()
     assert step.state == "requested"
     assert client.post(f"/runs/{run.pk}/steps/{step.number}/let-through/", **HTMX).status_code == 409
+
+
+def test_refusing_a_held_call_asks_why_and_the_agent_gets_it(client, alice, bob, team):
+    token = make_token(team=team, off_plan="hold")
+    run = make_run(token=token)
+    step = ask(run, "put_thing", token=token, ref="more", args={"name": "more"}).step
+    address = f"/runs/{run.pk}/steps/{step.number}/refuse/"
+    client.force_login(bob)
+    assert client.post(address, {"reason": "no"}).status_code == 403
+    client.force_login(alice)
+    assert address in client.get(f"/runs/{run.pk}/").content.decode()
+    assert address in client.get(f"/runs/{run.pk}/steps/{step.number}/").content.decode()
+    assert f"Refuse step {step.number} of run {run.number}?" in client.get(address).content.decode()
+    assert client.post(address, {"reason": " "}).status_code == 422
+    assert client.post(address, {"reason": "use the other one"}).status_code == 302
+    step.refresh_from_db()
+    assert (step.state, step.closed_why, step.error) == ("closed", "rejected", "use the other one")
+    answer = client.post(address, {"reason": "use the other one"})
+    assert answer.status_code == 409
+    assert "It is closed now." in answer.content.decode()
+
+
+def test_dropping_a_call_that_could_not_be_sent(client, alice, bob, token):
+    run = make_released(token=token)
+    step = run.steps.get(ref="tell")
+    run.steps.filter(pk=step.pk).update(state="failed")
+    Run.objects.filter(pk=run.pk).update(state="stuck")
+    address = f"/runs/{run.pk}/steps/{step.number}/drop/"
+    client.force_login(bob)
+    assert address not in client.get(f"/runs/{run.pk}/").content.decode()
+    assert client.post(address, {"reason": "no"}).status_code == 403
+    client.force_login(alice)
+    assert address in client.get(f"/runs/{run.pk}/").content.decode()
+    assert client.post(address, {"reason": "told them by phone"}).status_code == 302
+    step.refresh_from_db()
+    assert (step.closed_why, again(run).state) == ("dropped", "releasing")
+
+
+def test_stepping_back_after_im_on_it(client, alice, team, run):
+    client.force_login(alice)
+    client.post(f"/runs/{run.pk}/take/")
+    assert "step back" in client.get(f"/runs/{run.pk}/").content.decode()
+    sam = make_user("sam", roles=("on-call",), team=team)
+    client.force_login(sam)
+    assert client.post(f"/runs/{run.pk}/step-back/").status_code == 409
+    client.force_login(alice)
+    answer = client.post(f"/runs/{run.pk}/step-back/", **HTMX)
+    assert answer.status_code == 200
+    assert "You are on it" not in answer.content.decode()
+    assert again(run).taken_by is None
+    assert "stepped back" in client.get(f"/runs/{run.pk}/log/").content.decode()
+    assert client.post(f"/runs/{run.pk}/step-back/").status_code == 409
 
 
 def test_nothing_new_costs_one_query(client, alice, run):

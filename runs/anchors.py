@@ -1,0 +1,92 @@
+"""The head of the log outside the database: a file a day, so that a cut tail or a restored backup shows.
+
+A line holds the time, the newest entry's id, and the head of every run that moved since the line before. The files of an
+installation lie in a folder of its own; a restored database has the same name for itself, a new one has another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+from django.db.models import Max
+
+from runs.models import LogEntry, System
+
+# A line a minute; more often only makes files longer.
+EVERY = dt.timedelta(seconds=60)
+# Entries get their ids before they are committed, so that a lower one may appear after a higher one.
+OVERLAP = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Anchor:
+    """What the log's heads were: each a run's number, a `seq` and its hash."""
+
+    at: dt.datetime
+    entry: int
+    heads: list[tuple[int, int, str]]
+
+
+def folder(system: System) -> Path:
+    return Path(settings.ANCHOR_DIR) / str(system.installation)
+
+
+def read(folder: Path) -> Iterator[Anchor]:
+    """Every anchor that lies there, oldest first."""
+    for path in sorted(folder.glob("*.jsonl")):
+        yield from _lines(path)
+
+
+def last(system: System) -> Anchor | None:
+    newest = max(folder(system).glob("*.jsonl"), default=None)
+    return next(reversed(_lines(newest)), None) if newest else None
+
+
+def write(system: System, now: dt.datetime) -> None:
+    """Adds a line if the log grew and the last one is old enough."""
+    before = last(system)
+    if before is not None and now - before.at < EVERY:
+        return
+    entry = LogEntry.objects.newest_id()
+    if entry == (before.entry if before else 0):
+        return
+    path = folder(system) / f"{now:%Y-%m-%d}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = {"at": now.isoformat(), "entry": entry, "heads": _heads(before.entry - OVERLAP if before else 0)}
+    with path.open("a") as file:
+        file.write(f"{json.dumps(line)}\n")
+
+
+def cut(system: System) -> Anchor | None:
+    """The last anchor, if the log does not hold what it says. What a thaw came after is taken as known."""
+    anchor = last(system)
+    if anchor is None or (system.thawed_at is not None and anchor.at <= system.thawed_at):
+        return None
+    return None if all(holds(*head) for head in anchor.heads) else anchor
+
+
+def holds(run: int, seq: int, head: str) -> bool:
+    """Whether this run's log has that hash at that place."""
+    return LogEntry.objects.filter(run=run, seq=seq, hash=head).exists()
+
+
+def _heads(after: int) -> list[tuple[int, int, str]]:
+    moved = LogEntry.objects.filter(pk__gt=after).order_by().values("run").annotate(newest=Max("pk")).values("newest")
+    return list(LogEntry.objects.filter(pk__in=moved).order_by("run").values_list("run", "seq", "hash"))
+
+
+def _lines(path: Path) -> list[Anchor]:
+    """The file's anchors. A line that a crash cut short is left out."""
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            given = json.loads(line)
+            found.append(Anchor(dt.datetime.fromisoformat(given["at"]), given["entry"], [tuple(head) for head in given["heads"]]))
+        except (ValueError, KeyError):
+            continue
+    return found
