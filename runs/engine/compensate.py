@@ -15,6 +15,7 @@ from runs.capability import Call, Capability
 from runs.engine import walk
 from runs.engine.attempt import LeaseTooShort, bounded, call_for, patience_of, reason_of
 from runs.engine.invoke import look
+from runs.exceptions import NoEffect
 from runs.failpoints import reach
 from runs.models import Step
 from runs.states import StepState
@@ -109,6 +110,11 @@ class _Undo:
             reach("undo.after", name)
         except LeaseTooShort:
             raise
+        except NoEffect as exc:
+            error = exc.reason
+            # Changed between our look and the undo, which compares for itself: drift, and not a failure.
+            if not self._if_still_ours():
+                return False
         except Exception as exc:  # what counts is what `verify_undone` sees
             error = reason_of(exc)
         if self._gone_in_time():

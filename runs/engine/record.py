@@ -37,7 +37,7 @@ def done(attempt: Attempt, effect: dict[str, Any] | None, *, how: str = "answere
     with locked_run(attempt.run_id) as run:
         step = _fenced(run, attempt, StepState.RUNNING, StepState.UNKNOWN)
         if step is None:
-            _late(run, attempt, effect or {})
+            _late(run, attempt, effect or {}, how)
             return
         step.effect = storable(effect or {})
         _take_effect(run, step, how=how, attempt=attempt.number)
@@ -199,11 +199,19 @@ def _to_a_person(run: Run, step: Step) -> None:
     _tell(run, step)
 
 
-def _late(run: Run, attempt: Attempt, effect: dict[str, Any]) -> None:
+def _late(run: Run, attempt: Attempt, effect: dict[str, Any], how: str) -> None:
     """A worker that lost its lease brings an effect. It is logged; if nobody knew of it, it is undone or paged."""
     step = run.steps.get(pk=attempt.step_id)
     run.append("step.late_effect", step=step, attempt=attempt.number, effect=storable(effect))
+    if step.state == StepState.UNKNOWN:
+        # The answer that everybody was looking for.
+        step.effect = storable(effect)
+        _take_effect(run, step, how="late", attempt=attempt.number)
+        return
     if not step.leaves_effect or step.in_effect:
+        if step.leaves_effect and how == "answered" and step.effect != storable(effect):
+            why = f"Attempt {attempt.number} at step {step.number}, {step.capability}, took effect late, beside another. Look for two."
+            page(run, f"step {step.number} may have happened twice", why, step=step)
         return
     step.effect, step.done_at = storable(effect), step.done_at or run.now
     if step.state == StepState.LEFT_STANDING:
