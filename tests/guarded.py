@@ -15,6 +15,7 @@ GIT = "tests/runs/connectors/test_git.py::test_eng_"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
 MIGRATION = "tests/runs/connectors/test_migration.py::test_eng_"
 MAIL = "tests/runs/connectors/test_mail.py::test_out_"
+PAIRS = "tests/runs/test_pairs.py::test_who_meets_comes_out_as_one_after_the_other"
 PARTNER = "tests/runs/connectors/test_partner.py::test_out_"
 SLACK = "tests/runs/connectors/test_slack.py::test_"
 UNLEASH = "tests/runs/connectors/test_unleash.py::test_eng_"
@@ -675,4 +676,24 @@ SENDING = [
     ),
 ]
 
-GUARDS = [*INGEST, *ENGINE, *SENDING]
+# What is decided behind the run's lock, whoever comes first: tests/runs/pairs.py.
+MEETINGS = [
+    guard(
+        "PAIRS",
+        "the lock on the run's row",
+        "runs/locking.py",
+        "select_for_update(no_key=True).annotate",
+        "annotate",
+        f"{PAIRS}[approve-reject-working_gate]",
+    ),
+    guard(
+        "PAIRS",
+        "what a worker is looking at is not settled",
+        "runs/services/people.py",
+        "if current.state not in SETTLEABLE or (current.lease_until and current.lease_until > run.now):",
+        "if current.state not in SETTLEABLE:",
+        f"{PAIRS}[claim-settle-working_lost]",
+    ),
+]
+
+GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
@@ -44,6 +45,61 @@ def run_together(*calls: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(one, calls))
+
+
+def run_meeting(first: Callable[[], Any], second: Callable[[], Any]) -> list[Any]:
+    """What the two returned or raised. The second begins when the first has decided and not yet committed.
+
+    The first goes on once the second waits for a lock of its, or has ended: nothing here depends on how long that takes.
+    """
+    decided, go_on, began = threading.Event(), threading.Event(), threading.Event()
+    backend: list[int] = []
+
+    def one() -> Any:
+        commit = connection.commit
+
+        def committing() -> None:
+            decided.set()
+            go_on.wait(10)
+            commit()
+
+        connection.commit = committing  # type: ignore[method-assign]
+        try:
+            return first()
+        except Exception as exc:
+            return exc
+        finally:
+            connection.commit = commit  # type: ignore[method-assign]
+            decided.set()
+            connection.close()
+
+    def other() -> Any:
+        try:
+            connection.ensure_connection()
+            backend.append(connection.connection.info.backend_pid)
+            began.set()
+            return second()
+        except Exception as exc:
+            return exc
+        finally:
+            began.set()
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        firsts = pool.submit(one)
+        decided.wait(10)
+        seconds = pool.submit(other)
+        began.wait(10)
+        while not seconds.done() and not _waits(backend[0]):
+            time.sleep(0.002)
+        go_on.set()
+        return [firsts.result(), seconds.result()]
+
+
+def _waits(backend: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT cardinality(pg_blocking_pids(%s))", [backend])
+        return bool(cursor.fetchone()[0])
 
 
 def reread(row: Any) -> Any:
