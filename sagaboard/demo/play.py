@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from sagaboard.demo.cast import PASSWORD, Cast
 from sagaboard.demo.client import World
 from sagaboard.demo.person import Person
 from sagaboard.demo.scene import Scene
+from sagaboard.processes import die_with_parent
 
 JSON = dict[str, Any]
 PATIENT = 90.0
@@ -103,7 +105,9 @@ def agent(stage: Stage, *options: str) -> Iterator[Agent]:
     """An agent at work, gone at the end whatever happens."""
     command = [sys.executable, "-m", "sagaboard.demo.agent", stage.url, *options]
     environment = {**os.environ, "SAGABOARD_TOKEN": stage.cast.agent}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    # A story that is ended from outside runs no `finally`.
+    dies_with_us = partial(die_with_parent, os.getpid())
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=dies_with_us)
     try:
         yield Agent(process)
     finally:
