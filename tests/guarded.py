@@ -11,12 +11,15 @@ from dataclasses import dataclass
 API = "tests/faults/test_api.py::test_api_"
 LOST = "tests/faults/test_lost_answers.py::test_eng_"
 BACK = "tests/faults/test_walk_back.py::test_eng_"
+BOUND = "tests/runs/test_bounds.py::test_"
+FROZEN = "tests/runs/test_freezing.py::test_"
 GIT = "tests/runs/connectors/test_git.py::test_eng_"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
 MIGRATION = "tests/runs/connectors/test_migration.py::test_eng_"
 MAIL = "tests/runs/connectors/test_mail.py::test_out_"
 PAIRS = "tests/runs/test_pairs.py::test_who_meets_comes_out_as_one_after_the_other"
 PARTNER = "tests/runs/connectors/test_partner.py::test_out_"
+RULES = "tests/runs/test_behaviour.py::test_"
 SLACK = "tests/runs/connectors/test_slack.py::test_"
 UNLEASH = "tests/runs/connectors/test_unleash.py::test_eng_"
 
@@ -696,4 +699,184 @@ MEETINGS = [
     ),
 ]
 
-GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS]
+BOUNDS = [
+    guard(
+        "OUT-06",
+        "a target may say later only for so long",
+        "runs/engine/record.py",
+        "if waited + exc.after > settings.PUT_OFF_AT_MOST:",
+        "if False:",
+        f"{BOUND}out_06_a_target_that_says_later_is_told_after_a_while_and_given_up_one_day",
+    ),
+    guard(
+        "OUT-06",
+        "people hear of what is put off, once",
+        "runs/engine/record.py",
+        "if waited > settings.PAGE_AFTER and not told.exists():",
+        "if waited > settings.PAGE_AFTER:",
+        f"{BOUND}out_06_a_target_that_says_later_is_told_after_a_while_and_given_up_one_day",
+    ),
+    guard(
+        "BOUND",
+        "a call on hold ends by its bound",
+        "runs/engine/bounds.py",
+        "if step.requested_at < run.now - _seconds(settings.HELD_AT_MOST):",
+        "if False:",
+        f"{BOUND}a_held_call_that_nobody_ever_answers_ends_and_says_so_to_its_agent",
+    ),
+    guard(
+        "BOUND",
+        "who was told is not told again",
+        "runs/engine/bounds.py",
+        "return waiting.exclude(Exists(told))",
+        "return waiting",
+        f"{BOUND}a_look_that_is_never_answered_is_told_with_what_is_known_and_goes_on",
+        f"{BOUND}a_held_call_that_nobody_answers_is_told_to_its_owner_once",
+    ),
+    guard(
+        "BOUND",
+        "a walk back that waits for an answer stops for a person",
+        "runs/engine/bounds.py",
+        "if run.state in (RunState.RELEASING, RunState.COMPENSATING):",
+        "if False:",
+        f"{BOUND}a_walk_back_that_waits_for_an_answer_stops_for_a_person_who_settles_it",
+    ),
+    guard(
+        "BOUND",
+        "a look within the target's own delay calls nobody",
+        "runs/engine/bounds.py",
+        "run.now < conclusive_at(step, capability):",
+        "False:",
+        f"{BOUND}a_look_within_the_targets_own_delay_is_no_reason_to_call_anybody",
+    ),
+    guard(
+        "BOUND",
+        "a pause is seen by a walk that only waits",
+        "runs/engine/walk.py",
+        "        if _paused(run):\n            return None\n",
+        "",
+        f"{BOUND}a_walk_back_that_waits_for_an_answer_can_be_paused",
+    ),
+    guard(
+        "BOUND",
+        "who needs someone is told again",
+        "runs/engine/bounds.py",
+        "exclude(Exists(newest))",
+        "none()",
+        f"{BOUND}a_run_that_needs_someone_is_told_again_and_again",
+    ),
+    guard(
+        "BOUND",
+        "a failed step can be given up",
+        "runs/services/asking.py",
+        "        if step.state == StepState.FAILED:\n            lifecycle.close",
+        "        if False:\n            lifecycle.close",
+        f"{BOUND}a_failed_step_can_be_given_up_and_the_run_finished_without_it",
+    ),
+    guard(
+        "BOUND",
+        "nothing is dropped but what failed",
+        "runs/services/sending.py",
+        "current = _unsent(run, StepState.FAILED)",
+        "current = _unsent(run, StepState.FAILED, StepState.QUEUED)",
+        f"{BOUND}only_who_may_and_with_a_reason_drops_and_only_what_failed",
+    ),
+    guard(
+        "BOUND",
+        "nothing goes out while it is open whether a call did",
+        "runs/services/sending.py",
+        "if lost := _unsent(locked, StepState.UNKNOWN)",
+        "if lost := _unsent(locked, StepState.UNKNOWN).none()",
+        f"{BOUND}sending_is_not_tried_again_while_nobody_knows_whether_a_call_went_out",
+    ),
+    guard(
+        "CLAIMS",
+        "what is let through is claimed then",
+        "runs/services/holding.py",
+        "        _claim(run, current)\n",
+        "",
+        f"{BOUND}a_call_held_for_an_overlap_is_let_through_only_once_the_other_run_is_out_of_the_way",
+    ),
+    guard(
+        "CLAIMS",
+        "a call that ended without effect frees what it touched",
+        "runs/isolation.py",
+        "    run.claims.filter(live=True, resource__in=freed).update(live=False)",
+        "    pass",
+        f"{BOUND}a_call_that_ended_without_effect_frees_what_it_touched",
+    ),
+    guard(
+        "CLAIMS",
+        "what another call of the run still touches stays claimed",
+        "runs/isolation.py",
+        "freed = set(step.touches) - _held(run, besides=step)",
+        "freed = set(step.touches)",
+        f"{BOUND}a_resource_stays_claimed_while_another_call_of_the_run_has_an_effect_there",
+    ),
+    guard(
+        "CLAIMS",
+        "a retry takes over what the run before it holds",
+        "runs/isolation.py",
+        "run__in=_retried(run)).update(run=run)",
+        "run__in=[]).update(run=run)",
+        f"{RULES}back_to_a_savepoint_and_a_retry_goes_on_from_there",
+    ),
+    guard(
+        "ENG-10",
+        "a late answer ends the search for it",
+        "runs/engine/record.py",
+        "    if step.state == StepState.UNKNOWN:\n        # The answer",
+        "    if False:\n        # The answer",
+        f"{RULES}a_late_answer_ends_the_search_for_it",
+    ),
+    guard(
+        "ENG-10",
+        "a second effect is told",
+        "runs/engine/record.py",
+        'how == "answered" and step.effect != storable(effect):',
+        "False:",
+        f"{RULES}a_worker_that_wakes_late_writes_over_nobody_and_two_effects_are_told",
+    ),
+    guard(
+        "ENG-16",
+        "an undo that compares for itself and refuses is looked into",
+        "runs/engine/compensate.py",
+        "            if not self._if_still_ours():\n                return False\n",
+        "",
+        f"{RULES}an_undo_that_compares_and_refuses_is_drift_and_not_a_failure",
+    ),
+    guard(
+        "FREEZE",
+        "a new connection asks whose history it sees",
+        "runs/freezing.py",
+        "        if freeze_if_restored():\n            return True\n",
+        "",
+        f"{FROZEN}a_new_connection_to_a_restored_database_begins_no_call",
+    ),
+    guard(
+        "FREEZE",
+        "the log's end is compared with its anchor",
+        "runs/freezing.py",
+        "if anchor := anchors.cut(row):",
+        "if anchor := None:",
+        f"{FROZEN}a_log_that_lost_its_end_freezes_by_itself_also_in_the_same_cluster",
+    ),
+    guard(
+        "FREEZE",
+        "a thaw takes the present history for the known one",
+        "runs/anchors.py",
+        "(system.thawed_at is not None and anchor.at <= system.thawed_at)",
+        "False",
+        f"{FROZEN}a_log_that_lost_its_end_freezes_by_itself_also_in_the_same_cluster",
+    ),
+    guard(
+        "FREEZE",
+        "what is in doubt is not anchored",
+        "runs/freezing.py",
+        "    if row.frozen_at is None:\n        anchors.write",
+        "    if True:\n        anchors.write",
+        f"{FROZEN}while_it_is_frozen_no_anchor_takes_the_doubtful_log_for_the_known_one",
+    ),
+]
+
+GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS]
