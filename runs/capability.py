@@ -189,6 +189,10 @@ class Capability(Generic[A]):
         """In a sentence, what is different from how `do` left it: before, ours, now."""
         raise NotImplementedError  # pragma: no cover
 
+    def tidy(self, call: Call[Any]) -> None:
+        """Takes away what was left only so that `probe` finds the effect, which stays. Any time after the run, or never."""
+        raise NotImplementedError  # pragma: no cover
+
     def correct(self, call: Call[Any], message: Message) -> JSON:
         """Posts `message` where the signal landed; returns where it is (`id`, `link`). The same `message.key` posts once."""
         raise NotImplementedError  # pragma: no cover

@@ -64,7 +64,10 @@ def write_anchor() -> None:
         row = _row()
         now = System.objects.filter(pk=1).values_list(Clock(), flat=True).get()
     if row.frozen_at is None:
-        anchors.write(row, now)
+        try:
+            anchors.write(row, now)
+        except OSError as exc:  # the sweep goes on; that nothing is kept must be seen
+            log.error("The log's heads can't be kept outside the database: %s", exc)
 
 
 def _what_changed(row: System, identifier: str, timeline: int) -> str:

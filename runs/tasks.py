@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from runs import freezing
-from runs.engine import compensate, deliver, invoke
+from runs.engine import compensate, deliver, invoke, tidy
 from runs.engine import sweep as sweeping
 
 
@@ -20,6 +20,11 @@ def look_for_step(run_id: int, step_id: int) -> None:
 @shared_task
 def compensate_run(run_id: int) -> None:
     compensate.compensate(run_id)
+
+
+@shared_task
+def tidy_up() -> None:
+    tidy.tidy_up()
 
 
 @shared_task

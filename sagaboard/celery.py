@@ -29,6 +29,7 @@ def configuration() -> dict[str, Any]:
         task_routes={
             "runs.tasks.compensate_run": {"queue": "walks"},
             "runs.tasks.sweep": {"queue": "walks"},
+            "runs.tasks.tidy_up": {"queue": "walks"},
             "corrections.tasks.*": {"queue": "corrections"},
         },
         worker_prefetch_multiplier=1,
@@ -52,6 +53,7 @@ def configuration() -> dict[str, Any]:
         CELERY_DB_REUSE_MAX=1_000_000,
         beat_schedule={
             "sweep": {"task": "runs.tasks.sweep", "schedule": settings.SWEEP_EVERY, "options": {"expires": settings.SWEEP_EVERY * 2}},
+            "tidy": {"task": "runs.tasks.tidy_up", "schedule": 3600, "options": {"expires": 3600}},
         },
         timezone="UTC",
     )

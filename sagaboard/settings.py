@@ -166,6 +166,8 @@ PAGE_AFTER = env.number("SAGABOARD_PAGE_AFTER", 600)
 # How long a call on hold waits for a person, and a call for a target that says "later", before it ends.
 HELD_AT_MOST = env.number("SAGABOARD_HELD_AT_MOST", 24 * 3600)
 PUT_OFF_AT_MOST = env.number("SAGABOARD_PUT_OFF_AT_MOST", 6 * 3600)
+# How long after its end a run's calls can still be found by the marks that they left.
+TIDY_AFTER = env.number("SAGABOARD_TIDY_AFTER", 24 * 3600)
 # Runs that need someone are told again this often.
 REMIND_EVERY = env.number("SAGABOARD_REMIND_EVERY", 4 * 3600)
 # Agents that wait (`Prefer: wait`) may hold at most half of the web threads; beyond that the answer is 202 at once.

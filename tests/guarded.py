@@ -873,8 +873,8 @@ BOUNDS = [
         "FREEZE",
         "what is in doubt is not anchored",
         "runs/freezing.py",
-        "    if row.frozen_at is None:\n        anchors.write",
-        "    if True:\n        anchors.write",
+        "    if row.frozen_at is None:\n        try:",
+        "    if True:\n        try:",
         f"{FROZEN}while_it_is_frozen_no_anchor_takes_the_doubtful_log_for_the_known_one",
     ),
 ]

@@ -5,7 +5,8 @@ together with a marker, `refs/sagaboard/<run>-<step>-<nonce>` at the same commit
 The nonce is allotted by `prepare`; who finds the marker knows whose the branch is. Where a server refuses that, the
 target's `marker` is false: then a branch that may be ours after a lost answer is for a person to judge, never guessed.
 
-A marker whose branch somebody deletes by hand stays behind. It is harmless, and names its run.
+A day after its run has ended well the marker is taken away. One whose branch somebody deletes by hand may stay behind; it
+is harmless, and names its run.
 """
 
 from __future__ import annotations
@@ -161,6 +162,15 @@ class CreateBranch(Capability[Any]):
             if ours.ref in seen and not call.prepared["existing"]:
                 raise Unreadable(str(self.taken(call, seen[ours.ref])))
             return None
+
+    def tidy(self, call: Call[Any]) -> None:
+        marker = Allotted.of(call).marker
+        if not marker:
+            return
+        with changing(call) as server:
+            self.same_server(call, server)
+            if seen := server.refs(marker):
+                server.delete(seen)
 
     def drift(self, call: Call[Any]) -> str:
         """What the branch was, what we made of it, and what it is now, naming the commits of others."""

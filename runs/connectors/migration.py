@@ -117,6 +117,10 @@ class RunMigration(Capability[Any]):
                 raise Unreadable("A script ended the transaction by itself: part of the migration may have happened.")
             return mark
 
+    def tidy(self, call: Call[Any]) -> None:
+        with changing(call) as work:
+            marks.remove(work.connection, call.prepared["mark"])
+
     def drift(self, call: Call[Any]) -> str:
         """Where the database was, where we left it, and where it is now, naming what is different."""
         with looking(call) as work:

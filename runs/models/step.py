@@ -104,6 +104,8 @@ class Step(Leased):
     undo_started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     undo_error = models.TextField(default="", blank=True)
+    # When what was left only to find the effect by was taken away.
+    tidied_at = models.DateTimeField(null=True, blank=True)
     # Settled or left standing: by whom and why, and what the machine saw when it looked.
     settled_by = models.CharField(max_length=200, default="", blank=True)
     settled_why = models.TextField(default="", blank=True)

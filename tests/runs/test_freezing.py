@@ -138,3 +138,11 @@ def test_a_line_that_a_crash_cut_short_is_left_out(token):
     path.write_text(path.read_text() + json.dumps({"at": "2026"})[:9])
     assert anchors.last(system()) is not None
     assert not freezing.freeze_if_restored()
+
+
+def test_a_folder_that_cannot_be_written_stops_nothing_and_is_said(token, settings, tmp_path, caplog):
+    make_run(token=token)
+    (tmp_path / "file").touch()
+    settings.ANCHOR_DIR = tmp_path / "file" / "anchors"
+    freezing.write_anchor()
+    assert "can't be kept outside the database" in caplog.text

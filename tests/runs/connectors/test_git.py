@@ -414,3 +414,13 @@ def test_every_name_that_fits_is_one_that_git_takes(name):
 def test_two_calls_for_one_branch_touch_the_same_thing():
     assert capability.touches(branch_call().args) == capability.touches(branch_call(base="release/0141").args)
     assert capability.touches(branch_call().args) != capability.touches(branch_call("feature/y").args)
+
+
+def test_tidying_takes_the_marker_and_leaves_the_branch(server):
+    call = done(branch_call())
+    capability.tidy(call)
+    capability.tidy(call)
+    assert capability.verify_done(call)
+    assert capability.probe(call) is None
+    capability.undo(call)
+    assert capability.verify_undone(call)

@@ -409,3 +409,12 @@ def test_the_version_table_may_have_another_name(database, settings):
     capability.undo(call)
     assert capability.verify_undone(call)
     assert FIRST
+
+
+def test_tidying_takes_the_mark_and_leaves_the_migration(database):
+    call = done(migration())
+    capability.tidy(call)
+    assert marks(database) == []
+    assert capability.verify_done(call)
+    capability.undo(call)
+    assert capability.verify_undone(call)
