@@ -47,6 +47,8 @@ class Call(Generic[A]):
     secret: tuple[str, ...] = ()
     # The payload a person approved: what `do` of an irreversible capability sends, byte for byte.
     payload: Payload | None = None
+    # A person read what somebody changed since, and chose to undo over it: `undo` then compares no more.
+    over: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

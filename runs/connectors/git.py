@@ -131,9 +131,9 @@ class CreateBranch(Capability[Any]):
         with changing(call) as server:
             self.same_server(call, server)
             seen = server.refs(*ours.refs)
-            if seen.get(ours.ref, ours.sha) != ours.sha:
+            if seen.get(ours.ref, ours.sha) != ours.sha and not call.over:
                 raise NoEffect(f"Nothing was deleted: “{call.args.branch}” has moved on to {seen[ours.ref]}.")
-            server.delete({ref: sha for ref, sha in seen.items() if sha == ours.sha})
+            server.delete({ref: sha for ref, sha in seen.items() if sha == ours.sha or call.over})
 
     def verify_undone(self, call: Call[Any]) -> bool:
         ref, base = HEADS + call.args.branch, HEADS + call.args.base

@@ -112,12 +112,11 @@ class SetFlag(Capability[SetFlagArgs]):
             reading = read(unleash, call.args)
         if reading.part() == call.prepared["ours"]:
             return
-        if reading.part() != call.effect["strategies"]:
+        if reading.part() != call.effect["strategies"] and not call.over:
             raise NoEffect(f"{call.args.flag} was changed for {call.args.segment} by someone else. It was left as it is now.")
-        if call.prepared["ours"]:
-            _replace(unleash, call.args, {**call.prepared["ours"][0], "id": reading.ours[0]["id"]})
-        else:
-            unleash.send("DELETE", _path(unleash.target, call.args, f"/strategies/{quote(reading.ours[0]['id'], safe='')}"))
+        if any(map(_shares, reading.ours)):
+            raise NoEffect(f"{call.args.flag} for {call.args.segment} is decided by a strategy that it shares now. It was left as it is.")
+        _put_back(unleash, call, reading.ours)
 
     def verify_undone(self, call: Call[SetFlagArgs]) -> bool:
         return bool(read(_service(call), call.args).part() == call.prepared["ours"])
@@ -214,6 +213,17 @@ def _path(at: Target, args: SetFlagArgs, rest: str = "") -> str:
 def _replace(unleash: Service, args: SetFlagArgs, strategy: JSON) -> Any:
     body = {name: value for name, value in strategy.items() if name not in INCIDENTAL}
     return unleash.send("PUT", _path(unleash.target, args, f"/strategies/{quote(strategy['id'], safe='')}"), body)
+
+
+def _put_back(unleash: Service, call: Call[SetFlagArgs], now: list[JSON]) -> None:
+    """The segment's strategy as the snapshot has it, in the place of those it has now; by a person's choice there may be none."""
+    for before in call.prepared["ours"]:
+        if now:
+            _replace(unleash, call.args, {**before, "id": now[0]["id"]})
+        else:
+            unleash.send("POST", _path(unleash.target, call.args, "/strategies"), before)
+    for extra in now[len(call.prepared["ours"]) :]:
+        unleash.send("DELETE", _path(unleash.target, call.args, f"/strategies/{quote(extra['id'], safe='')}"))
 
 
 def _service(call: Call[SetFlagArgs]) -> Service:

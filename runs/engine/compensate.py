@@ -76,7 +76,8 @@ class _Undo:
     capability: Capability[Any]
 
     def run(self) -> bool:
-        self.call = call_for(self.capability, self.step)
+        over = self.step.number in self.held.undo_over
+        self.call = dataclasses.replace(call_for(self.capability, self.step), over=over)
         try:
             gone = self._look(self.capability.verify_undone)
         except Exception as exc:  # no definite answer: nothing is undone on a guess
@@ -86,7 +87,7 @@ class _Undo:
         return self._if_still_ours() and self._undo()
 
     def _if_still_ours(self) -> bool:
-        if not self.capability.has("verify_done") or self.step.number in self.held.undo_over:
+        if not self.capability.has("verify_done") or self.call.over:
             return True
         try:
             ours = self._look(self.capability.verify_done)

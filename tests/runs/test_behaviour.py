@@ -112,6 +112,18 @@ def test_an_undo_that_refuses_although_nothing_changed_is_a_failure(token):
     assert run.steps.get().undo_error == "locked"
 
 
+def test_a_capability_that_compares_for_itself_is_told_of_a_persons_choice_to_undo_over_it(token):
+    run = make_run(token=token, plan=ONE)
+    do(run, "one")
+    world.things["one"] = {"value": "a colleague's", "key": "theirs"}
+    seen = []
+    world.before["undo"] = lambda call: seen.append(call.over)
+    assert fail(run) == "stuck"
+    services.compensate_run(run, actor="person:x", undo_over=[1])
+    compensate.compensate(run.pk)
+    assert (seen, states(run)) == ([True], {"one": "undone"})
+
+
 # Savepoints and retries
 
 

@@ -424,3 +424,12 @@ def test_tidying_takes_the_marker_and_leaves_the_branch(server):
     assert capability.probe(call) is None
     capability.undo(call)
     assert capability.verify_undone(call)
+
+
+def test_a_person_may_undo_over_commits_that_were_pushed_since(server):
+    call = done(branch_call())
+    server.push("feature/x")
+    with pytest.raises(NoEffect, match="moved on"):
+        capability.undo(call)
+    capability.undo(replace(call, over=True))
+    assert capability.verify_undone(call)

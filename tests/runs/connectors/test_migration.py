@@ -418,3 +418,16 @@ def test_tidying_takes_the_mark_and_leaves_the_migration(database):
     assert capability.verify_done(call)
     capability.undo(call)
     assert capability.verify_undone(call)
+
+
+def test_a_person_may_undo_over_a_colleagues_change_of_the_structure_but_not_over_a_later_migration(database):
+    call = replace(done(migration()), over=True)
+    database.sql("ALTER TABLE invoices ADD memo text")
+    capability.undo(call)
+    assert database.columns() == ["id", "number", "memo"]
+    assert not capability.verify_undone(call)  # for a person: the colleague's column is there still
+    call = replace(done(migration()), over=True)
+    database.script("0003_theirs", ["CREATE TABLE theirs (id int)"], ["DROP TABLE theirs"])
+    done(migration())
+    with pytest.raises(NoEffect, match="at revision 0003_theirs"):
+        capability.undo(call)

@@ -250,3 +250,20 @@ def test_the_segment_is_what_a_run_touches_and_who_reads_it(world):
 def test_a_flag_name_cant_lead_elsewhere(flag):
     with pytest.raises(ValueError, match="flag"):
         call_of(FLAG, flag=flag, segment="x", value=True)
+
+
+@pytest.mark.parametrize("theirs", [{"on": True, "rollout": 10}, {"on": False}])
+def test_a_person_may_undo_over_what_somebody_changed_of_the_same_segment(world, theirs):
+    call = done(FLAG, on())
+    world.change("flags", segment="qa-cohort", **theirs)
+    FLAG.undo(dataclasses.replace(call, over=True))
+    assert FLAG.verify_undone(call)
+    assert strategies(world).keys() == {"dogfood"}
+
+
+def test_what_was_there_before_comes_back_also_where_somebody_removed_it_since(world):
+    world.change("flags", segment="qa-cohort", on=True, rollout=25)
+    call = done(FLAG, off())
+    world.change("flags", segment="qa-cohort", on=False)
+    FLAG.undo(dataclasses.replace(call, over=True))
+    assert FLAG.verify_undone(call)
