@@ -12,9 +12,9 @@ from corrections.states import CorrectionState
 from runs import registry
 from runs.capability import Call, Capability, Message
 from runs.engine.attempt import bounded, call_for, lease_for, patience_of, reason_of, timeout_of, worker_name
-from runs.engine.claim import is_frozen
 from runs.exceptions import NoEffect, TryLater, Unreadable
 from runs.failpoints import reach
+from runs.freezing import is_frozen
 from runs.locking import locked_run
 from runs.models import Run, Step
 from runs.paging import page

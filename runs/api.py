@@ -158,7 +158,7 @@ def _answer(request: TokenRequest, response: HttpResponse, step: Step, *, also_p
     response["Location"] = f"/api/v1/runs/{step.run_id}/steps/{step.number}"
     if request.preferred_wait:
         response["Preference-Applied"] = f"wait={request.preferred_wait:g}"
-    return Status(200 if ended else 202, record.of_step(step, sections.item_of(step)))
+    return Status(200 if ended else 202, record.of_step(step, sections.item_of(step) if step.is_irreversible else None))
 
 
 def _hear(request: TokenRequest, run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -21,8 +22,10 @@ from runs import limits, strict_json
 from runs.api_schemas import Problem
 from runs.exceptions import Invalid, NotAllowed, Refused, TooLarge
 from runs.models import Run, Step
+from runs.models.quick import Prepared
 from sagaboard.accounts.models import Token
 
+_USABLE = Prepared(lambda digest: Token.objects.usable().filter(digest=digest), "sample")
 WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*(\d{1,6})(?:$|[,;\s])")
 TOO_LARGE = f"The body has more than {settings.SAGABOARD_MAX_BODY:,} bytes. Nothing was done."
 problem_responses = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
@@ -46,7 +49,7 @@ class of_scope(HttpBearer):  # noqa: N801  (reads as a phrase where it is used)
         self.scopes = scopes
 
     def authenticate(self, request: HttpRequest, token: str) -> Token:
-        found = Token.objects.usable().select_related("team", "person", "rules__rules").filter(digest=Token.digest_of(token)).first()
+        found = _USABLE.first(Token.digest_of(token))
         if found is None:
             raise AuthenticationError
         if found.scope not in self.scopes:
@@ -74,9 +77,16 @@ def _equip(request: Any, token: Token) -> None:
     request.step = lambda number, step: _step(token, number, step)
 
 
+@cache
+def _visible(scope: str, is_bound: bool) -> Prepared[Run]:
+    sample = Token(pk=-2, scope=scope, team_id=-3, run_number=-4 if is_bound else None)
+    return Prepared(lambda number, *_: Run.objects.of_token(sample).filter(pk=number), -1, -2, -3, -4)
+
+
 def _run(token: Token, number: int) -> Run:
     # A foreign run and none at all get the same answer.
-    run = Run.objects.of_token(token).select_related("owner", "token", "team").filter(pk=number).first() if 0 < number < 2**62 else None
+    visible = _visible(token.scope, token.run_number is not None)
+    run = visible.first(number, token.pk, token.team_id, token.run_number) if 0 < number < 2**62 else None
     if run is None:
         raise Http404(f"No run {number} that this token may speak of.")
     return run

@@ -10,9 +10,11 @@ from runs import anchors
 from runs.clock import Clock
 from runs.exceptions import Invalid
 from runs.models import System
+from runs.models.quick import Prepared
 
 log = logging.getLogger(__name__)
 IDENTITY = "SELECT (pg_control_system()).system_identifier::text, (pg_control_checkpoint()).timeline_id"
+_FROZEN = Prepared(lambda: System.objects.filter(frozen_at__isnull=False))
 
 
 def is_frozen() -> bool:
@@ -23,7 +25,7 @@ def is_frozen() -> bool:
         if freeze_if_restored():
             return True
         session.history_is_known = True  # ours, beside what the driver keeps there
-    return System.objects.filter(frozen_at__isnull=False).exists()
+    return _FROZEN.first() is not None
 
 
 def freeze(*, by: str, why: str) -> None:

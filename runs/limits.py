@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 import redis
 
 from runs import bell
 from runs.exceptions import TooMany
-from runs.models import Rules
+from runs.models import Rules, TokenRules
+from runs.models.quick import Prepared
 from sagaboard.accounts.models import Token
 
 log = logging.getLogger(__name__)
+_BOUND = Prepared(lambda token: Rules.objects.filter(tokens__token=token), -1)
 
 
 def rules_of(token: Token) -> Rules:
     """What an admin set for this token; without that, the strictest: a plan's calls only, and a person at the end."""
-    bound = getattr(token, "rules", None)
+    relation: Any = Token._meta.get_field("rules")
+    if not relation.is_cached(token):
+        found = _BOUND.first(token.pk)
+        relation.set_cached_value(token, TokenRules(token=token, rules=found) if found else None)
+    bound = relation.get_cached_value(token)
     return bound.rules if bound else Rules(name="default")
 
 

@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from django.db import transaction
 
 from runs.clock import Clock
-from runs.models import Run
+from runs.models import Run, Step
+from runs.models.quick import Prepared
+
+_LOCKED = Prepared(lambda pk: Run.objects.select_for_update(no_key=True).annotate(clock=Clock()).filter(pk=pk), -1)
+_STEP = Prepared(lambda pk: Step.objects.filter(pk=pk), -1)
 
 
 @contextmanager
@@ -19,4 +23,17 @@ def locked_run(run_id: int) -> Iterator[Run]:
     that changes a run or anything below it, so that two of them can wait for each other but never deadlock.
     """
     with transaction.atomic(durable=True):
-        yield Run.objects.select_for_update(no_key=True).annotate(clock=Clock()).get(pk=run_id)
+        yield _LOCKED.get(run_id)
+
+
+def read_step(step_id: int) -> Step:
+    """The step as it is now; without the run's lock it may be another a moment later."""
+    return _STEP.get(step_id)
+
+
+def step_of(run: Run, step_id: int) -> Step:
+    """The step of a locked run, as it is now."""
+    step = read_step(step_id)
+    assert step.run_id == run.pk, f"step {step_id} is not of run {run.pk}"
+    step.run = run
+    return step

@@ -8,6 +8,7 @@ import time
 from django.conf import settings
 
 from runs import bell
+from runs.locking import read_step
 from runs.models import Step
 from runs.states import StepState
 
@@ -34,7 +35,7 @@ def for_end(step: Step, seconds: float, *, also_people: bool = False) -> Step:
     try:
         while step.state in waits and time.monotonic() < until:
             bell.await_answer(step.pk, until)
-            step.refresh_from_db()
+            step = read_step(step.pk)
     finally:
         _seats.release()
     return step

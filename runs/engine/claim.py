@@ -7,17 +7,30 @@ import time
 from typing import Any
 
 import pydantic
+from django.db.models import Exists, OuterRef
 
 from runs import bell, keys, lifecycle, registry, signals
 from runs.capability import Capability, Payload
 from runs.engine.attempt import Attempt, call_for, lease_for, timeout_of, worker_name
 from runs.exceptions import NotReleasable
-from runs.freezing import is_frozen as is_frozen
+from runs.freezing import is_frozen
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step
+from runs.models.quick import Prepared
+from runs.models.step import StepQuerySet
 from runs.states import RunState, StepState
 
 log = logging.getLogger(__name__)
+_DISABLED = CapabilityRecord.objects.exclude(disabled_at=None)
+
+
+def _claimable(run_id: int, pk: int) -> StepQuerySet:
+    """The step, and whether its lease is free and its capability was disabled."""
+    found = Step.objects.filter(run=run_id, pk=pk).with_lease_state()
+    return found.annotate(disabled=Exists(_DISABLED.filter(name=OuterRef("capability"))))
+
+
+_STEP = Prepared(_claimable, -1, -2)
 
 
 def to_do(run_id: int, step_id: int) -> Attempt | None:
@@ -67,11 +80,12 @@ def to_look(run_id: int, step_id: int) -> Attempt | None:
 
 def _free(run: Run, step_id: int) -> Step | None:
     """The step, if nobody holds it by the database's clock and nothing is frozen."""
-    step = run.steps.with_lease_state().filter(pk=step_id).first()
+    step: Any = _STEP.first(run.pk, step_id)
     if step is None:
         log.error("No step %s in run %s: the message is dropped.", step_id, run.pk)
         return None
-    return None if not step.lease_free or is_frozen() else step  # type: ignore[attr-defined]  # annotated
+    step.run = run
+    return None if not step.lease_free or is_frozen() else step
 
 
 def _may_begin(run: Run, step: Step) -> bool:
@@ -123,9 +137,9 @@ def _args_fit(capability: Capability[Any], step: Step) -> bool:
     return True
 
 
-def _is_disabled(run: Run, step: Step) -> bool:
+def _is_disabled(run: Run, step: Any) -> bool:
     """Disabled meanwhile: what was asked for ends here, what waits in the outbox goes on waiting."""
-    record = CapabilityRecord.objects.filter(name=step.capability).exclude(disabled_at=None).first()
+    record = _DISABLED.filter(name=step.capability).first() if step.disabled else None
     if record is None:
         return False
     if step.state == StepState.REQUESTED:

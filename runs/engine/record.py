@@ -12,7 +12,7 @@ from runs import bell, isolation, lifecycle, signals
 from runs.capability import Capability
 from runs.engine.attempt import Attempt, lease_for, patience_of, reason_of, timeout_of
 from runs.exceptions import NoEffect, TryLater
-from runs.locking import locked_run
+from runs.locking import locked_run, step_of
 from runs.models import Run, Step
 from runs.paging import page
 from runs.states import RunState, StepState
@@ -250,7 +250,7 @@ def _tell(run: Run, step: Step) -> None:
 
 def _fenced(run: Run, attempt: Attempt, *states: StepState) -> Step | None:
     """The step, if it is still this attempt's."""
-    step = run.steps.get(pk=attempt.step_id)
+    step = step_of(run, attempt.step_id)
     return step if step.attempt == attempt.number and step.state in states else None
 
 

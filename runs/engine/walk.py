@@ -8,19 +8,27 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
+from django.db.models import F
 
 from runs import isolation, lifecycle, signals
 from runs.capability import Call, Capability
 from runs.engine.attempt import LeaseTooShort, bounded, lease_for, patience_of, timeout_of, worker_name
 from runs.freezing import is_frozen
-from runs.locking import locked_run
-from runs.models import CapabilityRecord, Run, Step
+from runs.locking import locked_run, step_of
+from runs.models import CapabilityRecord, Run, Step, quick
+from runs.models.quick import Prepared
 from runs.states import RunState, StepState
 from runs.storable import text
 
 # Seconds for the looks before an undo, which each undo's end renews. Two walks whose looks overlap do no harm: only the
 # one that still holds the lease gets to undo.
 LOOKS = 60.0
+
+_LAST = Prepared(lambda run: Step.objects.filter(run=run).to_undo().in_undo_order().annotate(undo_to=F("run__undo_to"))[:1], -1)
+_GONE_OUT_AFTER = Prepared(lambda run, seq: Step.objects.filter(run=run, intent_seq__gt=seq).gone_out(), -1, -2)
+_UNPROVEN = Prepared(
+    lambda name, version: CapabilityRecord.objects.filter(name=name, version=version).exclude(proven_version=version), "sample", "version"
+)
 
 
 @dataclasses.dataclass
@@ -51,18 +59,18 @@ def claim(run_id: int) -> Walk | None:
         if _paused(run):
             return None
         ends = time.monotonic() + _for_looks()
-        run.save(update_fields=run.take_lease(_for_looks(), worker_name()))
+        quick.save(run, *run.take_lease(_for_looks(), worker_name()))
         return Walk(run.pk, run.attempt, frozenset(run.undo_over), ends)
 
 
 def next_step(held: Walk) -> Step | None:
     """The step to deal with now: the last intent that is still in the world, or None at the end of the walk."""
-    run = Run.objects.get(pk=held.run_id)
-    steps = run.steps.to_undo()
-    if run.undo_to:
-        savepoint = run.steps.filter(ref=run.undo_to).values_list("intent_seq", flat=True).first()
-        steps = steps.filter(intent_seq__gt=savepoint or 0)
-    return steps.in_undo_order().first()
+    last: Any = _LAST.first(held.run_id)
+    if last is None or not last.undo_to:
+        return last  # type: ignore[no-any-return]
+    steps = Step.objects.filter(run=held.run_id)
+    savepoint = steps.filter(ref=last.undo_to).values_list("intent_seq", flat=True).first()
+    return steps.to_undo().filter(intent_seq__gt=savepoint or 0).in_undo_order().first()
 
 
 def after_look(held: Walk, step: Step) -> bool:
@@ -85,7 +93,7 @@ def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
             return False
         seconds = lease_for(timeout_of(capability), patience_of(capability.verify_for), timeout_of(capability))
         held.ends = time.monotonic() + seconds
-        run.save(update_fields=run.renew_lease(seconds))
+        quick.save(run, *run.renew_lease(seconds))
         fields = ["undo_tries", "undo_started_at", *step.take_lease(seconds, worker_name())]
         step.undo_tries += 1
         step.undo_started_at = run.now
@@ -103,7 +111,7 @@ def undone(held: Walk, step: Step, *, already: bool) -> bool:
         step.undo_error = ""
         step.move(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
         held.ends = time.monotonic() + _for_looks()
-        run.save(update_fields=run.renew_lease(_for_looks()))
+        quick.save(run, *run.renew_lease(_for_looks()))
         run.append("undo.skipped" if already else "undo.verified", step=step, evidence="verify_undone: gone")
         if not already:
             prove(step, f"undone in run {run.number}")
@@ -115,8 +123,10 @@ def undone(held: Walk, step: Step, *, already: bool) -> bool:
 
 def prove(step: Step, how: str) -> None:
     """A real, verified undo of this version proves it."""
-    record = CapabilityRecord.objects.filter(name=step.capability, version=step.version)
-    record.exclude(proven_version=step.version).update(proven_version=step.version, proven_at=step.undone_at, proven_how=how)
+    record = _UNPROVEN.first(step.capability, step.version)
+    if record is not None:
+        record.proven_version, record.proven_at, record.proven_how = step.version, step.undone_at, how
+        quick.save(record, "proven_version", "proven_at", "proven_how")
 
 
 def undo_failed(held: Walk, step: Step, why: str) -> bool:
@@ -192,7 +202,7 @@ def _is_ours(run: Run, held: Walk) -> bool:
 
 def _unchanged(run: Run, step: Step) -> bool:
     """Whether the step is still as this walk read it: no person settled it, no other walk dealt with it meanwhile."""
-    current = run.steps.get(pk=step.pk)
+    current = step_of(run, step.pk)
     return current.state == step.state and current.attempt == step.attempt
 
 
@@ -205,7 +215,7 @@ def _paused(run: Run) -> bool:
 
 def _crosses_pivot(run: Run, step: Step) -> bool:
     """No automatic walk goes back past a call that went out, or that may have."""
-    if run.override_pivot or not run.steps.gone_out().filter(intent_seq__gt=step.intent_seq).exists():
+    if run.override_pivot or not _GONE_OUT_AFTER.first(run.pk, step.intent_seq):
         return False
     lifecycle.stop(run, "Before this stands a call that went out and can't be taken back; a person with the right may go on.", step=step)
     return True

@@ -10,9 +10,8 @@ from typing import Any
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
-
-from runs.clock import Clock
 
 
 class Leased(models.Model):
@@ -47,4 +46,4 @@ def lease_is_free() -> Q:
 
 
 def _from_now(seconds: float) -> Any:
-    return Clock() + dt.timedelta(seconds=seconds)
+    return RawSQL("(clock_timestamp() + %s)", [dt.timedelta(seconds=seconds)])

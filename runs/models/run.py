@@ -16,6 +16,7 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from guardian.shortcuts import get_objects_for_user
 
+from runs.models import quick
 from runs.models.leased import Leased
 from runs.states import (
     ENDED,
@@ -210,7 +211,7 @@ class Run(Leased):
             self.ended_at = self.now
             fields = (*fields, "ended_at")
             self.claims.filter(live=True).update(live=False)
-        self.save(update_fields=["state", *fields])
+        quick.save(self, "state", *fields)
 
     def append(self, event: str, *, step: Step | None = None, actor: str = "engine", attempt: int | None = None, **data: Any) -> None:
         """Adds an entry to the log, in the caller's transaction, which holds the run's lock; the database allots its `seq`."""

@@ -13,13 +13,19 @@ from runs.capability import Capability
 from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, OffPlanCall, Overlaps, Refused, TooMany
 from runs.limits import rules_of
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, IdempotencyKey, Run, Step
+from runs.models import CapabilityRecord, Check, IdempotencyKey, Run, Step, quick
+from runs.models.quick import Prepared
 from runs.services.opening import check_session, heartbeat
 from runs.states import KIND_ORDER, OffPlan, Overlap, RunState, StepState
 from sagaboard.accounts.models import Token
 
 # What was asked for already and has not ended without effect.
 STANDS = frozenset(StepState) - {StepState.PLANNED, StepState.SKIPPED, StepState.FAILED}
+
+_NAMED = Prepared(lambda run, ref: Step.objects.filter(run=run, ref=ref), -1, "sample")
+_PENDING = Prepared(lambda run: Step.objects.pending().filter(run=run), -1)
+_RECORD = Prepared(lambda name: CapabilityRecord.objects.filter(name=name), "sample")
+_REPORTED = Prepared(lambda run: Check.objects.filter(run=run).exclude(state="pending"), -1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,11 +126,13 @@ def _remember(token: Token, request: Request, run: Run, step: Step) -> None:
 
 def _meant(run: Run, request: Request) -> tuple[Step, bool]:
     """Which step is meant, in the order of DESIGN.md 6, and whether it is to be asked for now."""
+    if request.ref is not None:
+        named = _NAMED.first(run.pk, request.ref)
+        if named is not None:
+            named.run = run
+            return _by_ref(named, request)
     steps = list(run.steps.as_planned())
     if request.ref is not None:
-        named = next((step for step in steps if step.ref == request.ref), None)
-        if named is not None:
-            return _by_ref(named, request)
         return _off_plan(run, steps, request), True
     digest = keys.digest(request.args)
     for step in steps:
@@ -211,8 +219,7 @@ def _check_open(run: Run) -> None:
 
 def _check_limits(run: Run, token: Token, step: Step) -> None:
     rules = rules_of(token)
-    pending = run.steps.pending()
-    if pending.count() >= rules.open_steps:
+    if len(_PENDING.all(run.pk)) >= rules.open_steps:
         raise TooMany(f"{rules.open_steps} steps of this run are open already. Wait for some to end.", retry_after=2, limit="open_steps")
     if step._state.adding and run.steps.count() >= rules.steps_per_run:
         raise TooMany(f"A run has at most {rules.steps_per_run} steps.", retry_after=3600, limit="steps_per_run")
@@ -229,7 +236,7 @@ def _check_waiting(run: Run, token: Token) -> None:
 
 def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     """Writes the intent: the step's row, its entry, and, for what can't be taken back, its place in the outbox."""
-    record = CapabilityRecord.objects.filter(name=step.capability).first()
+    record = _RECORD.first(step.capability)
     if record is None or record.disabled_at or record.missing_since:
         raise Invalid(f"{step.capability} is disabled{f': {record.disabled_why}' if record else ''}. Ask an admin, or skip the step.")
     capability = request.capability
@@ -299,7 +306,8 @@ def _back_to_pending(run: Run) -> None:
     """A step asked for later sets the checks back: they judged something else."""
     if run.state == RunState.CHECKING:
         run.move(RunState.OPEN)
-    run.checks.exclude(state="pending").update(state="pending", reported_at=None)
+    if _REPORTED.first(run.pk):
+        run.checks.exclude(state="pending").update(state="pending", reported_at=None)
 
 
 def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: str = "", warned: str = "") -> None:
@@ -307,7 +315,10 @@ def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: st
     step.closed_why = ""
     # What waits is undone in the order in which it really began, which its first step.started says.
     step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None
-    step.save()
+    if step._state.adding:
+        step.save()
+    else:
+        quick.save(step)
     event = {StepState.ON_HOLD: "step.on_hold", StepState.QUEUED: "step.queued"}.get(state)
     names = ("capability", "version", "key", "call_key", "args", "kind", "audience", "ref", "why", "touches")
     facts = {name: getattr(step, name) for name in names} | ({"warned": warned} if warned else {})
