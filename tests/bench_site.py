@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +17,38 @@ import httpx
 django.setup()
 
 from django.db import connection  # noqa: E402
+from django.test.utils import CaptureQueriesContext  # noqa: E402
 
-from runs import registry  # noqa: E402
-from runs.models import Run  # noqa: E402
+from runs import registry, services  # noqa: E402
+from runs.engine import invoke  # noqa: E402
+from runs.engine.compensate import compensate  # noqa: E402
+from runs.models import LogEntry  # noqa: E402
 from sagaboard.stack import Stack  # noqa: E402
 from sagaboard.supervisor import Supervisor  # noqa: E402
 from tests.bench import percentiles, side_by_side  # noqa: E402
 from tests.factories import make_team, make_token  # noqa: E402
+from tests.store import Size, fill  # noqa: E402
 
 STEPS = 7
+# A million log entries.
+FULL = Size(runs=20_000, entries=50, waiting=5_000, long=500)
 
 
 class Bench:
-    """The product on a port, its agent's and its on-call's tokens."""
+    """The product on a port, and an agent whose runs are undone as soon as they fail."""
 
     def __init__(self, url: str) -> None:
         registry.sync()
-        team = make_team()
         limits = {"calls_per_minute": 10**9, "open_steps": 10**6, "steps_per_run": 10**6, "patience": 10_000}
-        self.url, self.agent = url, make_token(team=team, **limits)
-        self.on_call = make_token(scope="on_call", team=team, calls_per_minute=10**9)
+        self.url, self.agent = url, make_token(team=make_team(), on_failure="compensate", **limits)
 
-    def client(self, token: Any) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {token.text}", "Prefer": "wait=20"}
+    def client(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.agent.text}", "Prefer": "wait=20"}
         return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=60, trust_env=False)
 
     def run(self, client: httpx.Client, steps: int = STEPS) -> tuple[int, list[float]]:
         """One run of so many steps; its number and how long each took from call to result."""
-        plan = [{"ref": f"s{n}", "capability": "count", "args": {"name": f"s{n}"}} for n in range(steps)]
+        plan = planned(steps)
         number = client.post("/runs", json={"title": "bench", "plan": plan}).json()["run"]
         times = []
         for call in plan:
@@ -50,68 +56,150 @@ class Bench:
             answer = client.post(f"/runs/{number}/steps", json=call)
             times.append(time.perf_counter() - began)
             assert answer.status_code == 200, answer.text
-        return number, times
+        return int(number), times
 
     def steps(self, clients: int, seconds: float) -> tuple[float, list[float]]:
-        open_clients = [self.client(self.agent) for _ in range(clients)]
+        """Steps a second, and seconds from call to result."""
+        open_clients = [self.client() for _ in range(clients)]
         return side_by_side(clients, seconds, lambda number: self.run(open_clients[number])[1])
 
-    def undo(self, steps: int) -> float:
-        """Seconds from the press to the last verified undo of a run of so many steps."""
-        with self.client(self.agent) as agent, self.client(self.on_call) as on_call:
-            number, _ = self.run(agent, steps)
-            agent.post(f"/runs/{number}/fail", json={"reason": "bench"})
-            on_call.post(f"/runs/{number}/compensate", json={})
-            while Run.objects.get(pk=number).state != "compensated":
-                time.sleep(0.002)
-        entries = Run.objects.get(pk=number).entries
-        pressed, ended = entries.get(event="run.compensating").at, entries.get(event="run.compensated").at
-        return (ended - pressed).total_seconds()
+    def undo(self, steps: int, *, clients: int = 1, seconds: float = 0) -> list[float]:
+        """Seconds from the failure of runs of so many steps to the last verified undo, as the log says."""
+        open_clients = [self.client() for _ in range(clients)]
+
+        def fail(number: int) -> list[float]:
+            client = open_clients[number]
+            run, _ = self.run(client, steps)
+            client.post(f"/runs/{run}/fail", json={"reason": "bench"})
+            while client.get(f"/runs/{run}").json()["state"] != "compensated":
+                time.sleep(0.05)
+            at = dict(LogEntry.objects.filter(run=run, event__in=["run.failed", "run.compensated"]).values_list("event", "at"))
+            connection.close()
+            return [(at["run.compensated"] - at["run.failed"]).total_seconds()]
+
+        return side_by_side(clients, seconds, fail)[1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure: what it is, what was measured, and what it should be, smaller or larger being better."""
+
+    name: str
+    value: float
+    good: float
+    must: float
+    unit: str = ""
+    rises: bool = False
+
+    def __str__(self) -> str:
+        reached = [(self.value >= bound) == self.rises or self.value == bound for bound in (self.good, self.must)]
+        word = "good" if reached[0] else "enough" if reached[1] else "MISSED"
+        return f"{self.name:46}{self.value:>10,.3g} {self.unit:4}{self.good:>8,g}{self.must:>8,g}  {word}"
 
 
 def measure(folder: Path, base: Callable[[str, int], tuple[float, float]], seconds: float) -> None:
     """Prints the table."""
     stack = Stack(folder / "site", port=8790)
-    log = (folder / "log").open("w")
-    with log, Supervisor(folder / "site", stages=lambda: stack.stages()[2:], stream=log, port=stack.port) as site:
+    with (folder / "log").open("w") as log, Supervisor(folder / "site", stages=lambda: stack.stages()[2:], stream=log, port=8790) as site:
         bench = Bench(stack.url)
-        bench.steps(1, 1)  # warm
-        print(f"{'':34}{'c=1':>22}{'c=16':>22}")
-        rows = [(*base(os.environ["DATABASE_URL"], clients), *bench.steps(clients, seconds)) for clients in (1, 16)]
-        _row("base: two commits, steps/s", [f"{rate:,.0f} ({ms:.2f} ms)" for rate, ms, _, _ in rows])
-        _row("steps/s", [f"{rate:,.0f}" for _, _, rate, _ in rows])
-        _row("  as a share of the base", [f"{rate / base_rate:.3f}" for base_rate, _, rate, _ in rows])
-        _row("call to result, p50 / p99 ms", ["{:.1f} / {:.1f}".format(*percentiles(times)) for *_, times in rows])
-        _row("undo of 4 / 100 steps, ms", [f"{1000 * bench.undo(4):.0f} / {1000 * bench.undo(100):.0f}", ""])
-        _row("commits a step (do), round trips", [_counts(bench), ""])
-        _row("memory of web, workers, beat (PSS)", [f"{_pss(list(site.pids.values())):.0f} MB", ""])
+        bench.steps(1, 2)  # warm
+        print(f"{'':46}{'measured':>10}     {'good':>8}{'must':>8}", flush=True)
+        empty = _speed(bench, base, seconds)
+        _print(_costs(bench))
+        undone = [1000 * statistics.median(bench.undo(100)) for _ in range(3)]
+        _print([Row("100 done steps undone and verified", statistics.median(undone), 100, 250, "ms")])
+        _print([Row("memory of web, workers and beat (PSS)", _pss(list(site.pids.values())), 250, 350, "MB")])
+        print("\nwith 1,000,000 log entries and 20,000 runs more:", flush=True)
+        with connection.cursor() as cursor:
+            fill(cursor, FULL)
+        full = _speed(bench, base, seconds)
+        shares = zip(full, empty, (1, 16), strict=True)
+        _print(
+            [
+                Row(f"share of the base, over empty, {clients} clients", now / before, 0.95, 0.85, "", True)
+                for now, before, clients in shares
+            ]
+        )
 
 
-def _row(name: str, cells: list[str]) -> None:
-    print(f"{name:34}{cells[0]:>22}{cells[1]:>22}", flush=True)
+def _speed(bench: Bench, base: Callable[[str, int], tuple[float, float]], seconds: float) -> list[float]:
+    """Prints how fast it is with 1 and 16 clients; the shares of the base, which is measured right before and after."""
+    shares = []
+    for clients, share, p50, p99, undo in (
+        (1, (0.20, 0.10), (2.5, 4.5), (6, 12), (5, 15)),
+        (16, (0.10, 0.05), (30, 86), (70, 145), (15, 60)),
+    ):
+        before = base(os.environ["DATABASE_URL"], clients)[0]
+        rate, times = bench.steps(clients, seconds)
+        bare = (before + base(os.environ["DATABASE_URL"], clients)[0]) / 2
+        shares.append(rate / bare)
+        half, most = percentiles(times)
+        undone = 1000 * statistics.median(bench.undo(4, clients=clients, seconds=seconds / 2))
+        print(f"{clients} clients: {rate:,.0f} steps/s, the base {bare:,.0f}", flush=True)
+        _print([
+            Row("  steps/s as a share of the base", rate / bare, *share, "", rises=True),
+            Row("  call to result, p50", half, *p50, "ms"),
+            Row("  call to result, p99", most, *p99, "ms"),
+            Row("  failure to 4 undone and verified, p50", undone, *undo, "ms"),
+        ])  # fmt: skip
+    return shares
 
 
-def _counts(bench: Bench) -> str:
-    """Write transactions of a do, by the transaction ids that one run of 20 steps uses up."""
-    with bench.client(bench.agent) as client:
-        plan = [{"ref": f"s{n}", "capability": "count", "args": {"name": f"s{n}"}} for n in range(20)]
+def _costs(bench: Bench) -> list[Row]:
+    """What a step costs whatever the machine: write transactions, bytes of WAL, round trips to the database."""
+    with bench.client() as client:
+        number, _ = bench.run(client, 1)
+        plan = planned(20)
         number = client.post("/runs", json={"title": "bench", "plan": plan}).json()["run"]
-        before = _next_xid()
+        xid, wal = _position()
         for call in plan:
             client.post(f"/runs/{number}/steps", json=call)
-    return f"{(_next_xid() - before) / 20:.2f}"
+        after = _position()
+    print("round trips to the database: request {:.1f}, do {:.1f}, undo {:.1f}".format(*round_trips(bench.agent)))
+    return [
+        Row("write commits of a do", (after[0] - xid) / 20, 3, 3),
+        Row("WAL of a do", (after[1] - wal) / 20, 1500, 2500, "B"),
+    ]
 
 
-def _next_xid() -> int:
+def round_trips(token: Any) -> tuple[float, float, float]:
+    """Statements, with BEGIN and COMMIT, of a request, a do and an undo in the middle of a run, without the web's own."""
+    plan = planned(4)
+    run = services.open_run(token=token, title="bench", owner=token.person.username, plan=plan).run
+    with CaptureQueriesContext(connection) as asked:
+        for call in plan:
+            services.request_step(run, token=token, **call)
+    steps = list(run.steps.as_planned())
+    with CaptureQueriesContext(connection) as done:
+        for step in steps:
+            invoke.invoke(run.pk, step.pk)
+    services.fail_run(run, token=token, reason="bench")
+    with CaptureQueriesContext(connection) as undone:
+        compensate(run.pk)
+    return len(asked) / 4, len(done) / 4, len(undone) / 4
+
+
+def planned(steps: int) -> list[dict[str, Any]]:
+    return [{"ref": f"s{n}", "capability": "count", "args": {"name": f"s{n}"}} for n in range(steps)]
+
+
+def _print(rows: list[Row]) -> None:
+    for row in rows:
+        print(row, flush=True)
+
+
+def _position() -> tuple[int, int]:
+    """The next transaction's id and the place in the WAL, in bytes."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-        return int(cursor.fetchone()[0])
+        cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_lsn() - '0/0'::pg_lsn")
+        xid, wal = cursor.fetchone()
+    return int(xid), int(wal)
 
 
 def _pss(pids: list[int]) -> float:
     """Megabytes of these processes and all below them, shared pages counted once."""
     family, total = set(pids), 0
-    children = {}
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (status := _read(entry / "status")):
             parent = re.search(r"PPid:\s+(\d+)", status)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import connection, models
 from django.db.models.expressions import RawSQL
 
@@ -38,7 +39,7 @@ class Prepared(Generic[M]):
     def get(self, *values: Any) -> M:
         found = self.first(*values)
         if found is None:
-            raise self._model.DoesNotExist(f"no {self._model.__name__} {values}")
+            raise ObjectDoesNotExist(f"no {self._model.__name__} {values}")
         return found
 
     @cached_property
