@@ -20,7 +20,7 @@ def plan(capability: str) -> list[dict[str, Any]]:
     return [{"ref": name, "capability": capability, "args": {"name": name}} for name in ("one", "two", "three")]
 
 
-@pytest.mark.parametrize(("capability", "commits_of_do", "most"), [("read_thing", 2, (11, 12)), ("put_thing", 3, (11, 18))])
+@pytest.mark.parametrize(("capability", "commits_of_do", "most"), [("read_thing", 2, (11, 13)), ("put_thing", 3, (11, 19))])
 def test_a_step_is_three_commits_or_four_with_prepare(token, capability, commits_of_do, most):
     run = make_run(token=token, plan=plan(capability))
     with CaptureQueriesContext(connection) as asked:
