@@ -19,6 +19,19 @@ from tests.tools import world
 # Made by migrations, and the same for every test.
 KEPT = {"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions", "outbox_policy"}
 
+# Locked as TRUNCATE locks, but without its new files for every table and index, which take ten times as long.
+EMPTY = f"""
+DO $$ DECLARE
+    kept text[] = ARRAY{sorted(KEPT)};
+    one text;
+    emptied text[] = ARRAY(SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL (kept) ORDER BY 1);
+BEGIN
+    EXECUTE 'LOCK TABLE ' || array_to_string(emptied, ', ') || ' IN EXCLUSIVE MODE';
+    FOREACH one IN ARRAY emptied LOOP EXECUTE 'DELETE FROM ' || one; END LOOP;
+    PERFORM setval(quote_ident(sequencename), 1, false) FROM pg_sequences
+    WHERE schemaname = 'public' AND last_value IS NOT NULL AND replace(sequencename, '_id_seq', '') <> ALL (kept);
+END $$"""
+
 # A password that is slow to guess is slow to make, a fifth of a second each. Servers in processes of their own still read it.
 PBKDF2PasswordHasher.iterations = 1
 
@@ -52,10 +65,8 @@ def _clean_world():
 def empty_tables():
     """Empties the tables as their owner: the log refuses it otherwise, also to tests."""
     with psycopg.connect(connection.owner_url, autocommit=True) as owner:
-        tables = owner.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-        emptied = ", ".join(f'"{name}"' for (name,) in tables if name not in KEPT)
         owner.execute("SET session_replication_role = replica")
-        owner.execute(f"TRUNCATE {emptied} RESTART IDENTITY CASCADE")
+        owner.execute(EMPTY)
     registry.sync()
 
 
