@@ -166,7 +166,7 @@ def _fact(facts: Facts, step: Step) -> tuple[str, dt.datetime | None, dt.datetim
         case "held" | "awaiting":
             return "queued", step.requested_at, None
         case "withdrawn" | "expired" | "dropped":
-            return "never sent", None, None
+            return ("never sent" if step.is_irreversible else shown(step.error) or "never called"), None, None
         case "settled" | "left_standing":
             return f"by {shown(_name(step.settled_by))}", step.ended_at, None
         case "undo_failed":
@@ -175,6 +175,8 @@ def _fact(facts: Facts, step: Step) -> tuple[str, dt.datetime | None, dt.datetim
             return shown(step.error), None, None
         case "drifted":
             return "somebody changed it", None, None
+        case "requested" | "approved" if step.error and step.due_at:
+            return f"{shown(step.error)}; tried again", step.due_at, None
         case "requested":
             return "waits for a worker", None, None
     return "", None, None

@@ -735,6 +735,14 @@ BOUNDS = [
     ),
     guard(
         "BOUND",
+        "who was told is looked up again behind the lock",
+        "runs/engine/bounds.py",
+        "step = find().filter(pk=pk).first()",
+        "step = Step.objects.filter(pk=pk).first()",
+        f"{BOUND}two_sweeps_at_once_tell_a_person_once",
+    ),
+    guard(
+        "BOUND",
         "a walk back that waits for an answer stops for a person",
         "runs/engine/bounds.py",
         "if run.state in (RunState.RELEASING, RunState.COMPENSATING):",

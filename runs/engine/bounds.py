@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from django.conf import settings
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
@@ -30,12 +31,9 @@ AT_ONCE = 100
 
 def waits_too_long() -> None:
     """Each step in a transaction of its own run; one that fails holds up no other."""
-    for pk, run_id in [*_held(), *_not_taken(), *_lost()]:
-        try:
-            with locked_run(run_id) as run:
-                _deal_with(run, run.steps.get(pk=pk))
-        except Exception:
-            log.exception("What waits for too long in run %s could not be dealt with.", run_id)
+    for find in (_held, _not_taken, _lost):
+        for pk, run_id in find().order_by("pk").values_list("pk", "run_id")[:AT_ONCE]:
+            _each(run_id, partial(_deal_with, pk=pk, find=find))
 
 
 def stands_still() -> None:
@@ -46,26 +44,37 @@ def stands_still() -> None:
     # Items in front of reviewers have a clock of their own.
     found = Run.objects.filter(waiting).exclude(pk__in=sections.awaiting()).exclude(Exists(newest))
     for pk in found.values_list("pk", flat=True)[:AT_ONCE]:
-        with locked_run(pk) as run:
-            if not run.has_ended and not run.entries.filter(at__gte=run.now - _seconds(settings.REMIND_EVERY)).exists():
-                state = run.get_state_display().lower()
-                page(run, f"still {state}", f"It has been {state}, and nothing happened, for {duration(settings.REMIND_EVERY)}.")
+        _each(pk, _remind)
 
 
-def _held() -> Iterable[tuple[int, int]]:
+def _each(run_id: int, change: Callable[[Run], None]) -> None:
+    try:
+        with locked_run(run_id) as run:
+            change(run)
+    except Exception:
+        log.exception("What waits for too long in run %s could not be dealt with.", run_id)
+
+
+def _remind(run: Run) -> None:
+    if not run.has_ended and not run.entries.filter(at__gte=run.now - _seconds(settings.REMIND_EVERY)).exists():
+        state = run.get_state_display().lower()
+        page(run, f"still {state}", f"It has been {state}, and nothing happened, for {duration(settings.REMIND_EVERY)}.")
+
+
+def _held() -> QuerySet[Step]:
     """Calls on hold that nobody answered: untold, or for so long that they end."""
     held = _waiting_since(F("requested_at"), StepState.ON_HOLD)
     over = Step.objects.filter(state=StepState.ON_HOLD, requested_at__lt=Clock() - _seconds(settings.HELD_AT_MOST))
-    return _some(held | over)
+    return held | over
 
 
-def _not_taken() -> Iterable[tuple[int, int]]:
-    return _some(_waiting_since(F("requested_at"), StepState.REQUESTED))
+def _not_taken() -> QuerySet[Step]:
+    return _waiting_since(F("requested_at"), StepState.REQUESTED)
 
 
-def _lost() -> Iterable[tuple[int, int]]:
+def _lost() -> QuerySet[Step]:
     """Calls that may have happened, where no look has told it for too long; in a walk back, since it began."""
-    return _some(_waiting_since(Greatest(F("started_at"), Coalesce(F("run__compensating_since"), F("started_at"))), StepState.UNKNOWN))
+    return _waiting_since(Greatest(F("started_at"), Coalesce(F("run__compensating_since"), F("started_at"))), StepState.UNKNOWN)
 
 
 def _waiting_since(since: Greatest | F, state: StepState) -> QuerySet[Step]:
@@ -74,12 +83,11 @@ def _waiting_since(since: Greatest | F, state: StepState) -> QuerySet[Step]:
     return waiting.exclude(Exists(told))
 
 
-def _some(steps: QuerySet[Step]) -> Iterable[tuple[int, int]]:
-    return list(steps.order_by("pk").values_list("pk", "run_id")[:AT_ONCE])
-
-
-def _deal_with(run: Run, step: Step) -> None:
-    """The step as it is behind the lock."""
+def _deal_with(run: Run, *, pk: int, find: Callable[[], QuerySet[Step]]) -> None:
+    """The step as it is behind the lock, where another sweep may have been quicker."""
+    step = find().filter(pk=pk).first()
+    if step is None:
+        return
     if step.state == StepState.ON_HOLD:
         _deal_with_held(run, step)
     elif step.state == StepState.REQUESTED:

@@ -11,6 +11,7 @@ from runs.engine import bounds, claim, compensate, invoke, sweep
 from runs.exceptions import Invalid, NoEffect, NotAllowed, Refused, TryLater
 from runs.models import Claim, LogEntry, Page, Run, Step
 from tests.factories import ask, do, make_run, make_token
+from tests.helpers import meet_after, run_together
 from tests.outbox.scenes import deliver, item_of, make_released
 from tests.tools import PutThing, world
 
@@ -68,6 +69,8 @@ def test_a_held_call_that_nobody_answers_is_told_to_its_owner_once(team, bob):
 
 def test_a_held_call_that_nobody_ever_answers_ends_and_says_so_to_its_agent(team, touching):
     run, step = held(team)
+    Step.objects.update(requested_at=ago(minutes=11))
+    bounds.waits_too_long()
     Step.objects.update(requested_at=ago(hours=25))
     bounds.waits_too_long()
     step.refresh_from_db()
@@ -418,3 +421,38 @@ def test_the_sweep_looks_for_all_that_waits_too_long(team, alice):
     step.refresh_from_db()
     assert step.state == "closed"
     assert LogEntry.objects.filter(run=run, event="run.paged", step=step).exists()
+
+
+def test_one_run_that_cannot_be_told_of_holds_up_no_other(token, alice, monkeypatch):
+    first, second = make_run(token=token, plan=ONE), make_run(token=token, plan=ONE)
+    for run in (first, second):
+        do(run, "one")
+    Run.objects.update(state="stuck")
+    age_log(hours=5)
+    real = bounds.page
+
+    def wedged(run, *args, **kwargs):
+        if run.pk == first.pk:
+            raise RuntimeError("wedged")
+        real(run, *args, **kwargs)
+
+    monkeypatch.setattr(bounds, "page", wedged)
+    bounds.stands_still()
+    assert said(second) == [("alice", f"Run {second.number}: still stuck")]
+
+
+def test_a_call_that_is_put_off_says_so_on_its_runs_page(client, token, alice):
+    run = make_run(token=token, plan=ONE)
+    world.before["do"] = later
+    again(run, ask(run, "put_thing", args={"name": "one"}, ref="one").step)
+    client.force_login(alice)
+    assert "maintenance until six; tried again" in client.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_two_sweeps_at_once_tell_a_person_once(team, bob, monkeypatch):
+    run, _ = held(team)
+    Run.objects.update(owner=bob)
+    Step.objects.update(requested_at=ago(minutes=11))
+    meet_after(monkeypatch, bounds, "partial")  # both have found it
+    assert run_together(bounds.waits_too_long, bounds.waits_too_long) == [None, None]
+    assert len(said(run)) == 1
