@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import psycopg
 import pytest
@@ -13,7 +14,8 @@ from django.db import connection
 from django.test import TransactionTestCase
 
 from runs import bell, registry
-from tests import factories
+from tests import checker, factories, ledgers, witness
+from tests.site import Site
 from tests.tools import world
 
 # Made by migrations, and the same for every test.
@@ -28,6 +30,7 @@ DO $$ DECLARE
 BEGIN
     EXECUTE 'LOCK TABLE ' || array_to_string(emptied, ', ') || ' IN EXCLUSIVE MODE';
     FOREACH one IN ARRAY emptied LOOP EXECUTE 'DELETE FROM ' || one; END LOOP;
+    DELETE FROM witness.moves;
     PERFORM setval(quote_ident(sequencename), 1, false) FROM pg_sequences
     WHERE schemaname = 'public' AND last_value IS NOT NULL AND replace(sequencename, '_id_seq', '') <> ALL (kept);
 END $$"""
@@ -41,6 +44,7 @@ def django_db_setup(django_db_setup):
     """After the owner has migrated, the tests speak to the database as web and workers do."""
     owner = dict(connection.settings_dict["OPTIONS"])
     connection.owner_url = _url()
+    witness.install(connection.owner_url)
     connection.settings_dict["OPTIONS"]["options"] += f" -c role={settings.RUNTIME_ROLE}"
     connection.close()
     # Child processes of tests are web and workers, on this test database.
@@ -60,6 +64,40 @@ def _url() -> str:
 def _clean_world():
     world.clear()
     yield
+
+
+# Set up right after the database, so that it looks when everything of the test has ended but the rows are still there.
+@pytest.fixture(autouse=True)
+def _checked(request, _clean_world):
+    """Whatever runs the test left behind, the laws of tests/checker.py hold for them."""
+    uses_rows = request.node.get_closest_marker("django_db") or {"db", "transactional_db"} & set(request.fixturenames)
+    if not uses_rows:
+        yield
+        return
+    request.getfixturevalue("_django_db_helper")
+    checker.FORGED.clear()
+    began = time.time()
+    yield
+    site = _site_of(request.node.funcargs.values())
+    if connection.needs_rollback:
+        return
+    try:
+        if site is not None:
+            checker.check(ledgers.of_world(site.world, began), overdue_after=OVERDUE)
+        else:
+            checker.check(ledgers.of_tools())
+    except AssertionError as exc:
+        pytest.fail(str(exc), pytrace=False)
+
+
+# Seconds that a sweep may be late on a machine that is busy with other tests.
+OVERDUE = 30.0
+
+
+def _site_of(fixtures):
+    """The running product, if the test had one, by itself or on its stage."""
+    found = [getattr(one, "site", one) for one in fixtures]
+    return next((one for one in found if isinstance(one, Site)), None)
 
 
 def empty_tables():

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
+import time
 from typing import Any
+
+from django.db import connection
 
 from runs.capability import Args, Capability, Payload, Place, Reading, Retry
 from runs.exceptions import NoEffect
 from runs.states import Audience, Kind
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """A call, for the checker: when it came, and whether its caller held a transaction open or took away another's thing."""
+
+    verb: str
+    name: str
+    key: str
+    at: float
+    in_transaction: bool
+    trampled: bool
 
 
 class World:
@@ -19,16 +35,25 @@ class World:
     def clear(self) -> None:
         self.things: dict[str, Any] = {}
         self.ledger: list[tuple[str, str, str]] = []
+        self.seen: list[Seen] = []
         self.before: dict[str, Any] = {}
         self.after: dict[str, Any] = {}
         self.lock = threading.RLock()
 
     def call(self, what: str, name: str, key: str) -> None:
+        found = self.things.get(name)
+        trampled = what == "undo" and isinstance(found, dict) and found.get("key") != key
         with self.lock:
             self.ledger.append((what, name, key))
+            self.seen.append(Seen(what, name, key, time.time(), _in_transaction(), trampled))
 
     def calls(self, what: str) -> list[str]:
         return [name for verb, name, _ in self.ledger if verb == what]
+
+
+def _in_transaction() -> bool:
+    """Whether the caller has one open, other than the one that a test may run in."""
+    return connection.in_atomic_block and not getattr(connection.atomic_blocks[-1], "_from_testcase", False)
 
 
 world = World()

@@ -14,6 +14,7 @@ from runs import services
 from runs.engine import compensate
 from runs.sections import sections
 from runs.states import RunState, StepState
+from tests.checker import forged
 from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_failed, make_undone, own_audience
 from tests.factories import make_run, make_user
 from tests.outbox.scenes import deliver, item_of, make_released
@@ -196,6 +197,7 @@ def test_a_capability_that_breaks_while_drafting_does_not_stop_the_undo(token, m
 def test_a_dismissed_signal_that_is_undone_again_is_drafted_again(token):
     run = make_undone(token=token)
     draft = draft_of(run)
+    forged(run, "only that it was dismissed matters")
     Correction.objects.filter(pk=draft.pk).update(state=CorrectionState.DISMISSED, dismissed_by="x", dismissed_why="y")
     drafting.draft(_locked(run), run.steps.get(ref="show"), "undone")
     assert run.corrections.count() == 2
@@ -252,5 +254,6 @@ def test_a_note_for_an_audience_nobody_owns_has_nobody_to_go_to(token):
 def test_a_fact_that_changed_stands_against_sending(token):
     own_audience()
     run = make_undone(token=token)
+    forged(run, "a fact that changed behind the draft")
     run.steps.filter(ref="show").update(state=StepState.DRIFTED)
     assert any("Step 2 is drifted now" in one for one in wording.problems(draft_of(run)))

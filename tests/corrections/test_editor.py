@@ -8,6 +8,7 @@ from corrections import delivery, services, wording
 from corrections.counts import drafts_of
 from corrections.models import Correction
 from corrections.states import CorrectionState
+from tests.checker import forged
 from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_undone, own_audience
 from tests.factories import make_user
 from tests.helpers import forbidden, reread
@@ -245,6 +246,7 @@ def test_the_list_has_what_was_not_told_first(client, token, meera):
 
 
 def test_not_delivered_shows_the_answer_and_offers_another_try(client, draft, owner):
+    forged(draft.run, "as if the channel had refused it")
     Correction.objects.filter(pk=draft.pk).update(state=CorrectionState.NOT_DELIVERED, error="the channel is archived", text="x")
     html = page(client, f"/corrections/{draft.pk}/")
     for needed in ["Not delivered.", "channel is archived", "Try again", "Nothing was posted."]:

@@ -17,6 +17,7 @@ from runs.exceptions import NoEffect
 from runs.locking import locked_run
 from runs.models import Page
 from runs.states import RunState, StepState
+from tests.checker import forged
 from tests.factories import ask, make_user
 from tests.outbox.scenes import GATE, TEAM, deliver, go_green, item_of, make_released, make_waiting, set_policy
 from tests.tools import TellClient, world
@@ -250,6 +251,7 @@ def test_the_account_of_who_approved_was_disabled_so_somebody_else_must(token, a
 
 def test_an_approval_that_no_decision_backs_sends_nothing(token):
     run = make_released(token=token)
+    forged(run, "an approval that nobody gave")
     Item.objects.filter(step__run=run).update(state=ItemState.APPROVED)
     assert deliver(run) == []
     assert item_of(run, "tell").state == ItemState.AWAITING
@@ -278,7 +280,7 @@ def test_a_gate_that_failed_and_is_asked_for_again_needs_a_new_yes(token, alice,
     monkeypatch.setattr(TellClient, "retry", Retry(attempts=2, backoff=0.0))
     run = make_waiting(token=token, plan=GATE)
     approve(item_of(run, "gate"), alice)
-    # As the engine leaves it: the call did nothing, the agent may ask again.
+    forged(run, "as the engine leaves it: the call did nothing, the agent may ask again")
     run.steps.filter(ref="gate").update(state=StepState.FAILED, tries=1)
     ask(run, "tell_client", args={"name": "gate"}, ref="gate")
     item = item_of(run, "gate")
@@ -306,6 +308,7 @@ def test_a_send_that_failed_for_good_leaves_nothing_in_the_queue(token, alice):
 def test_items_of_a_dead_run_leave_the_queue_however_it_died(token, alice):
     run = make_released(token=token)
     approve(item_of(run, "tell"), alice)
+    forged(run, "a death that no code path leaves behind")
     with locked_run(run.pk) as locked:
         run.steps.filter(ref="tell").update(state=StepState.FAILED)
         lifecycle.fail(locked, "it died")

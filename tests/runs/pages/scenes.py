@@ -10,6 +10,7 @@ from django.utils import timezone
 from runs import keys, registry
 from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState, StepState
+from tests.checker import forged
 from tests.factories import make_token, make_user
 
 S = StepState
@@ -57,6 +58,7 @@ def red_run(team: Any, *, owner: Any = None) -> Run:
         failed_why="CI hit a flaky integration test, and the agent’s session ended with it",
         state=RunState.FAILED,
     )
+    forged(run, "a picture of a run, made without an engine")
     for number, spec in enumerate(SEVEN, 1):
         _step(run, number, began, *spec)
     _log(run)

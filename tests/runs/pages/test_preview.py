@@ -11,6 +11,7 @@ from runs.locking import locked_run
 from runs.models import CapabilityRecord
 from runs.sections import sections
 from runs.states import RunState
+from tests.checker import forged
 from tests.factories import make_token, make_user
 from tests.runs.pages.helpers import again, compensated_run, failed_run, stuck_run
 from tests.tools import world
@@ -248,7 +249,7 @@ def test_a_capability_gone_from_the_code_cant_be_undone(client, alice, run):
 
 def test_a_call_that_went_out_wants_the_right_and_the_runs_number(client, alice, team, run):
     boss = make_user("boss", roles=("on-call", "admin"), team=team)
-    # As if a gate had been approved in the middle: the fourth call went out after everything else.
+    forged(run, "as if a gate had been approved in the middle: the fourth call went out after everything else")
     last = run.steps.get(ref="tell")
     run.steps.filter(pk=last.pk).update(
         state="sent", closed_why="", effect={"id": 1}, done_at=run.opened_at, intent_seq=99, started_at=run.opened_at
@@ -275,6 +276,7 @@ def _dead(call):
 def test_what_went_out_is_told_of_too_and_what_was_refused_keeps_its_word(client, team, alice, run, monkeypatch):
     told = []
     monkeypatch.setattr(sections, "would_tell", lambda run, steps: told.extend(step.ref for step in steps) or [])
+    forged(run, "the same run with its last call sent, and with it refused")
     tell = run.steps.filter(ref="tell")
     tell.update(state="sent", closed_why="", effect={"id": 1}, done_at=run.opened_at, intent_seq=2, started_at=run.opened_at)
     preview.of(run, look=False)

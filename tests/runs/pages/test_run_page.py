@@ -13,6 +13,7 @@ from runs.engine import compensate
 from runs.models import LogEntry, Run
 from runs.states import RunState
 from runs.views.shared import SALT
+from tests.checker import forged
 from tests.factories import ask, do, make_run, make_team, make_token, make_user
 from tests.outbox.scenes import make_released
 from tests.runs.pages.helpers import again, compensated_run, failed_run, state_of, stuck_run
@@ -393,6 +394,7 @@ def test_who_settled_a_step_why_and_what_was_seen_stands_in_its_row(client, alic
 
 
 def test_what_went_out_is_in_the_report_also_after_it_was_left_standing(client, alice, team, run):
+    forged(run, "as if a call below it had gone out and been left")
     run.steps.filter(ref="tell").update(
         state="left_standing", closed_why="", done_at=run.opened_at, intent_seq=9, settled_by="person:A", settled_why="it went out"
     )
@@ -403,6 +405,7 @@ def test_what_went_out_is_in_the_report_also_after_it_was_left_standing(client, 
 
 def test_a_run_that_no_check_decides_needs_someone(client, alice, team):
     run = make_run(token=make_token(team=team))
+    forged(run, "only its state matters")
     Run.objects.filter(pk=run.pk).update(state="checking")
     run.checks.all().delete()
     assert run in Run.objects.needing_someone()
