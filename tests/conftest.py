@@ -14,6 +14,7 @@ from django.db import connection
 from django.test import TransactionTestCase
 
 from runs import bell, registry
+from runs.models import Run
 from tests import checker, factories, ledgers, witness
 from tests.site import Site
 from tests.tools import world
@@ -76,16 +77,16 @@ def _checked(request, _clean_world):
         return
     request.getfixturevalue("_django_db_helper")
     checker.FORGED.clear()
-    began = time.time()
+    began, before = time.time(), Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     yield
     site = _site_of(request.node.funcargs.values())
     if connection.needs_rollback:
         return
     try:
         if site is not None:
-            checker.check(ledgers.of_world(site.world, began), overdue_after=OVERDUE)
+            checker.check(ledgers.of_world(site.world, began), since=before, overdue_after=OVERDUE)
         else:
-            checker.check(ledgers.of_tools())
+            checker.check(ledgers.of_tools(), since=before)
     except AssertionError as exc:
         pytest.fail(str(exc), pytrace=False)
 

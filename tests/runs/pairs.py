@@ -17,6 +17,7 @@ from runs.engine import claim, compensate, invoke, record, sweep
 from runs.engine.attempt import Attempt
 from runs.models import Run, Step
 from runs.states import WAITS_FOR_WORKER, RunState, StepState
+from tests.checker import forged
 from tests.factories import ask, do, make_run
 from tests.outbox.scenes import item_of
 from tests.tools import world
@@ -192,7 +193,8 @@ def quiet(people: dict[str, Any]) -> Scene:
     late = claim.to_do(run.pk, step.pk)
     Step.objects.filter(pk=step.pk).update(tries=3)
     lose(step)
-    Run.objects.filter(pk=run.pk).update(state="checking")  # so that its end is not the run's
+    forged(run, "so that the step's end is not the run's")
+    Run.objects.filter(pk=run.pk).update(state="checking")
     invoke.look(run.pk, step.pk)
     Run.objects.filter(pk=run.pk).update(state="open")
     _silent(run)

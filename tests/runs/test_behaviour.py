@@ -10,6 +10,7 @@ from runs import isolation, registry, services
 from runs.engine import claim, compensate, invoke, record
 from runs.exceptions import Improvised, Invalid, NoEffect, NotAllowed, NotOpen, OffPlanCall, Overlaps, TooMany
 from runs.models import Claim, Page, Run, Step
+from tests.checker import forged
 from tests.factories import ask, do, make_run, make_token, make_user
 from tests.outbox.scenes import item_of
 from tests.tools import PutThing, world
@@ -55,6 +56,7 @@ def stalled(token):
 
 def test_a_late_answer_ends_the_search_for_it(token):
     run, step, attempt = stalled(token)
+    forged(run, "a late answer without its call")
     world.before["probe"] = lambda call: 1 / 0
     invoke.look(run.pk, step.pk)
     record.done(attempt, {"name": "one", "value": "on"})
@@ -152,6 +154,7 @@ def test_what_a_retry_undid_is_held_by_the_run_before_it_again(token, touching):
     retry = make_run(token=token, plan=ONE, retry_of=run.pk)
     step = ask(retry, "put_thing", args={"name": "one"}, ref="one").step
     assert Claim.objects.get(live=True).run_id == retry.pk
+    forged(retry, "only its state matters")
     Step.objects.filter(pk=step.pk).update(state="closed", closed_why="withdrawn")
     isolation.free(retry, Step.objects.get(pk=step.pk))
     assert Claim.objects.get(live=True).run_id == run.pk

@@ -10,6 +10,7 @@ from runs import bell, services
 from runs.engine import bounds, claim, compensate, invoke, sweep
 from runs.exceptions import Invalid, NoEffect, NotAllowed, Refused, TryLater
 from runs.models import Claim, LogEntry, Page, Run, Step
+from tests.checker import forged
 from tests.factories import ask, do, make_run, make_token
 from tests.helpers import meet_after, run_together
 from tests.outbox.scenes import deliver, item_of, make_released
@@ -247,6 +248,8 @@ def age_log(**time):
     import psycopg
     from django.db import connection
 
+    for run in Run.objects.all():
+        forged(run, "no log has entries that became older")
     with psycopg.connect(connection.owner_url, autocommit=True) as owner:
         owner.execute("SET session_replication_role = replica")
         owner.execute("UPDATE runs_logentry SET at = at - %s", [dt.timedelta(**time)])
@@ -345,6 +348,7 @@ def test_after_a_drop_nothing_goes_out_while_a_check_is_red(stuck, alice):
 
 
 def test_sending_is_not_tried_again_while_nobody_knows_whether_a_call_went_out(stuck, alice):
+    forged(stuck, "as if its answer had been lost")
     stuck.steps.filter(ref="tell").update(state="unknown", due_at=None)
     with pytest.raises(Refused, match="Settle that first"):
         services.retry_sending(stuck, by=alice)
@@ -381,6 +385,7 @@ def test_a_failed_call_without_a_ref_is_given_up_by_its_number(team):
 def test_a_step_settled_as_never_happened_with_no_try_left_does_not_wedge_its_run(token, alice):
     run = make_run(token=token, plan=ONE)
     step = ask(run, "put_thing", args={"name": "one"}, ref="one").step
+    forged(run, "as if its third answer had been lost")
     Step.objects.update(state="unknown", tries=3, started_at=timezone.now(), intent_seq=2)
     services.settle_step(step, by=alice, how="never_happened", reason="looked")
     with pytest.raises(Refused, match="Skip it with a reason"):
@@ -396,6 +401,7 @@ def test_a_step_settled_as_never_happened_with_no_try_left_does_not_wedge_its_ru
 def test_a_run_that_needs_someone_is_told_again_and_again(token, alice, moved):
     run = make_run(token=token, plan=ONE)
     do(run, "one")
+    forged(run, "only its state matters")
     Run.objects.update(**moved)
     bounds.stands_still()
     assert said(run) == []

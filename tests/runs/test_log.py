@@ -8,6 +8,7 @@ from django.db import ProgrammingError, connection, transaction
 from runs import log
 from runs.locking import locked_run
 from runs.models import LogEntry
+from tests.checker import forged
 from tests.factories import do, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -66,6 +67,7 @@ def test_the_run_time_role_owns_nothing_and_is_no_superuser(run):
 
 
 def test_what_somebody_with_all_rights_changed_is_found(run):
+    forged(run, "a log that was changed")
     with psycopg.connect(connection.owner_url) as owner:
         owner.execute("SET session_replication_role = replica")
         owner.execute("UPDATE runs_logentry SET data = '{}' WHERE run_id = %s AND seq = 2", [run.pk])

@@ -211,6 +211,7 @@ def test_refusing_a_held_call_asks_why_and_the_agent_gets_it(client, alice, bob,
 def test_dropping_a_call_that_could_not_be_sent(client, alice, bob, token):
     run = make_released(token=token)
     step = run.steps.get(ref="tell")
+    forged(run, "only that it could not be sent matters")
     run.steps.filter(pk=step.pk).update(state="failed")
     Run.objects.filter(pk=run.pk).update(state="stuck")
     address = f"/runs/{run.pk}/steps/{step.number}/drop/"
@@ -347,6 +348,7 @@ def test_log_report_and_lines(client, alice, team):
 def test_a_log_that_somebody_changed_is_loud(client, alice, run):
     import psycopg
 
+    forged(run, "a log that was changed")
     with psycopg.connect(connection.owner_url, autocommit=True) as owner:
         owner.execute("SET session_replication_role = replica")
         owner.execute("UPDATE runs_logentry SET actor = 'person:nobody' WHERE run_id = %s AND seq = 3", [run.pk])
