@@ -12,7 +12,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - gunicorn opens its file there safely
 
 worker_class = "gthread"
 workers = int(os.environ.get("WEB_CONCURRENCY", "1"))
-threads = int(os.environ.get("SAGABOARD_WEB_THREADS", "16"))
+threads = int(os.environ.get("SAGABOARD_WEB_THREADS", "32"))
 # A page polls every second or two on one connection; between polls the connection holds no thread.
 keepalive = 15
 graceful_timeout = 15

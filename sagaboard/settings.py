@@ -171,7 +171,7 @@ TIDY_AFTER = env.number("SAGABOARD_TIDY_AFTER", 24 * 3600)
 # Runs that need someone are told again this often.
 REMIND_EVERY = env.number("SAGABOARD_REMIND_EVERY", 4 * 3600)
 # Agents that wait (`Prefer: wait`) may hold at most half of the web threads; beyond that the answer is 202 at once.
-WEB_THREADS = int(env.number("SAGABOARD_WEB_THREADS", 16))
+WEB_THREADS = int(env.number("SAGABOARD_WEB_THREADS", 32))
 WAIT_AT_MOST = env.number("SAGABOARD_WAIT_AT_MOST", 60)
 # A capability whose undo was never proven counts as irreversible; tests of other things may switch that off.
 PROOF_REQUIRED = env.flag("SAGABOARD_PROOF_REQUIRED", default=True)
