@@ -241,7 +241,8 @@ def test_api_05_a_target_that_answers_with_nul_leaves_its_record(agent):
 def test_api_05_an_effect_with_nul_is_kept_and_given_back_to_the_undo(agent, monkeypatch):
     from tests.tools import PutThing
 
-    monkeypatch.setattr(PutThing, "do", lambda self, call: {"id": "a\x00b", "n": float("nan"), "name": call.args.name})
+    put = PutThing.do
+    monkeypatch.setattr(PutThing, "do", lambda self, call: {**put(self, call), "id": "a\x00b", "n": float("nan")})
     run = open_run(agent)
     agent.post(f"/runs/{run}/steps", ONE)
     work(run)
