@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from outbox.models import Item, Version
 from outbox.policies import needs_yes
 from outbox.states import UNDECIDED, ItemState
-from runs import bell, lifecycle, registry
+from runs import dispatch, lifecycle, registry
 from runs.capability import Capability, Payload
 from runs.exceptions import NotReleasable
 from runs.keys import canonical
@@ -101,7 +101,7 @@ def let_go(run: Run, item: Item) -> None:
         if step.due_at is None:
             step.due_at = run.now
             step.save(update_fields=["due_at"])
-        bell.ring("runs.tasks.invoke_step", run.pk, step.pk)
+        dispatch.invoke(step)
 
 
 def check_sending(run: Run, step: Step) -> Payload:

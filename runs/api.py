@@ -94,7 +94,7 @@ def request_step(request: TokenRequest, response: HttpResponse, number: Number, 
 
 @router.post("/runs/{number}/steps/skip", response={200: StepRecord, **problem_responses}, auth=of_scope("agent"))
 def skip_step(request: TokenRequest, number: Number, skip: Skip) -> dict[str, Any]:
-    """A planned step is not needed."""
+    """A planned step is not needed; one that failed is given up."""
     return record.of_step(services.skip_step(request.run(number), token=request.auth, **skip.model_dump()))
 
 

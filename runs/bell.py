@@ -25,10 +25,15 @@ def ring(task: str, *ids: int) -> None:
     transaction.on_commit(lambda: _send(task, ids), robust=True)
 
 
-def _send(task: str, ids: tuple[int, ...]) -> None:
+def ring_at(queue: str, task: str, *ids: int | str) -> None:
+    """The same, for the workers of one queue: those that hold the credentials."""
+    transaction.on_commit(lambda: _send(task, ids, queue), robust=True)
+
+
+def _send(task: str, ids: tuple[int | str, ...], queue: str | None = None) -> None:
     reach("publish.before")
     try:
-        current_app.send_task(task, args=ids, retry=False)
+        current_app.send_task(task, args=ids, retry=False, queue=queue)
         reach("publish.after")
     except Exception as exc:  # whatever the broker's client raises, the row is committed and will be found
         log.warning("No broker for %s%s, the sweep will find it: %s", task, ids, exc)

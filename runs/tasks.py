@@ -3,6 +3,7 @@
 from celery import shared_task
 
 from runs import freezing
+from runs.capability import Capability
 from runs.engine import compensate, deliver, invoke, tidy
 from runs.engine import sweep as sweeping
 
@@ -18,8 +19,8 @@ def look_for_step(run_id: int, step_id: int) -> None:
 
 
 @shared_task
-def compensate_run(run_id: int) -> None:
-    compensate.compensate(run_id)
+def compensate_run(run_id: int, queue: str = Capability.queue) -> None:
+    compensate.compensate(run_id, queue)
 
 
 @shared_task

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sagaboard import embedded
-from sagaboard.env import BASE
+from sagaboard.env import BASE, words
 from sagaboard.processes import CannotStart, Process
 from sagaboard.secrets_file import secret_key, write_private
 
@@ -61,7 +61,8 @@ class Stack:
     def _application(self) -> list[Process]:
         processes = []
         if self.work:
-            processes += [self._worker("steps", "steps", self.workers), self._worker("walks", WALK_QUEUES, WALKERS)]
+            steps = ",".join(["steps", *words("SAGABOARD_QUEUES", [])])
+            processes += [self._worker("steps", steps, self.workers), self._worker("walks", WALK_QUEUES, WALKERS)]
         if self.beat:
             processes.append(self._celery("beat", "beat", ["--schedule", self.state / "beat-schedule", "--pidfile="]))
         if self.web:

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from runs import registry
+from runs import dispatch, registry
 from runs.capability import Call, Capability
 from runs.engine import walk
 from runs.engine.attempt import LeaseTooShort, bounded, call_for, patience_of, reason_of
@@ -23,8 +23,11 @@ from runs.states import StepState
 log = logging.getLogger(__name__)
 
 
-def compensate(run_id: int) -> None:
-    """Walks back as far as it can. Killed anywhere, it is resumed from the log at the right step."""
+def compensate(run_id: int, queue: str = Capability.queue) -> None:
+    """Walks back as far as it can. Killed anywhere, it is resumed from the log at the right step.
+
+    `queue` is the one whose workers we are; a step of another is handed to those.
+    """
     held = walk.claim(run_id)
     if held is None:
         return
@@ -34,6 +37,9 @@ def compensate(run_id: int) -> None:
         if step is None:
             walk.finish(held)
             reach("walk.finished")
+            return
+        if (theirs := dispatch.queue_of(step)) != queue:
+            walk.hand_over(held, theirs)
             return
         if not _deal_with_or_stop(held, step):
             return

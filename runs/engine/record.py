@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from runs import bell, isolation, lifecycle, signals
+from runs import bell, dispatch, isolation, lifecycle, signals
 from runs.capability import Capability
 from runs.engine.attempt import Attempt, lease_for, patience_of, reason_of, timeout_of
 from runs.exceptions import NoEffect, TryLater
@@ -124,7 +124,7 @@ def unknown(attempt: Attempt, exc: BaseException) -> None:
         step.error, step.due_at = text(reason_of(exc)), run.now
         step.move(StepState.UNKNOWN, "error", "due_at", *step.drop_lease())
         run.append("step.unknown", step=step, attempt=attempt.number, why=step.error)
-        bell.ring("runs.tasks.look_for_step", run.pk, step.pk)
+        dispatch.look(step)
 
 
 def not_found(attempt: Attempt) -> None:
@@ -165,7 +165,7 @@ def _nothing_happened(run: Run, step: Step, capability: Capability[Any], why: st
         return
     step.due_at = run.now
     step.move(StepState.QUEUED if step.is_irreversible else StepState.REQUESTED, "due_at", *step.drop_lease())
-    bell.ring("runs.tasks.invoke_step", run.pk, step.pk)
+    dispatch.invoke(step)
 
 
 def no_answer(attempt: Attempt, exc: Exception) -> None:

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Greatest
 
-from runs import bell, lifecycle, signals
+from runs import bell, dispatch, lifecycle, signals
 from runs.clock import Clock
 from runs.engine import bounds
 from runs.freezing import freeze_if_restored
@@ -42,10 +42,10 @@ def steps_due() -> None:
     asked = due.filter(state=StepState.REQUESTED, requested_at__lt=Clock() - GRACE).filter(_is_due())
     waiting = due.filter(state=StepState.QUEUED, due_at__lte=Clock())
     for step in _some(asked | waiting):
-        bell.ring("runs.tasks.invoke_step", step.run_id, step.pk)
+        dispatch.invoke(step)
     lost = due.filter(Q(state=StepState.RUNNING) | Q(state=StepState.UNKNOWN, due_at__lte=Clock()))
     for step in _some(lost):
-        bell.ring("runs.tasks.look_for_step", step.run_id, step.pk)
+        dispatch.look(step)
 
 
 def walks_due() -> None:
@@ -124,7 +124,7 @@ def _is_due() -> Q:
 
 
 def _some(steps: QuerySet[Step]) -> QuerySet[Step]:
-    return steps.only("pk", "run_id").order_by("pk")[:AT_ONCE]
+    return steps.only("pk", "run_id", "capability").order_by("pk")[:AT_ONCE]
 
 
 def _each(run_id: int, change: Callable[[Run], None]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import F
 
-from runs import isolation, lifecycle, signals
+from runs import dispatch, isolation, lifecycle, signals
 from runs.capability import Call, Capability
 from runs.engine.attempt import LeaseTooShort, bounded, lease_for, patience_of, timeout_of, worker_name
 from runs.freezing import is_frozen
@@ -71,6 +71,14 @@ def next_step(held: Walk) -> Step | None:
     steps = Step.objects.filter(run=held.run_id)
     savepoint = steps.filter(ref=last.undo_to).values_list("intent_seq", flat=True).first()
     return steps.to_undo().filter(intent_seq__gt=savepoint or 0).in_undo_order().first()
+
+
+def hand_over(held: Walk, queue: str) -> None:
+    """The next step is for workers with other credentials: they take the walk from here."""
+    with locked_run(held.run_id) as run:
+        if _is_ours(run, held):
+            run.save(update_fields=run.drop_lease())
+            dispatch.walk(run.pk, queue)
 
 
 def after_look(held: Walk, step: Step) -> bool:

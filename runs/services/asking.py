@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from runs import bell, isolation, keys, lifecycle, registry, signals
+from runs import dispatch, isolation, keys, lifecycle, registry, signals
 from runs import plan as planning
 from runs.capability import Capability
 from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, OffPlanCall, Overlaps, Refused, TooMany
@@ -260,7 +260,7 @@ def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     if waits:
         signals.step_queued.send(Step, run=run, step=step, payload=capability.render(request.known) if capability.has("render") else None)
     else:
-        bell.ring("runs.tasks.invoke_step", run.pk, step.pk)
+        dispatch.invoke(step)
     return step
 
 

@@ -26,7 +26,7 @@ def finish_run(run: Run, *, token: Token, session: int | None = None) -> Run:
         if unfinished:
             named = ", ".join(f"{step.ref or step.number} ({step.get_state_display().lower()})" for step in unfinished)
             raise Unfinished(
-                f"Not finished: {named}. Ask for what is planned or skip it with a reason, and wait for what runs.",
+                f"Not finished: {named}. Ask for what is planned or failed, or skip it with a reason, and wait for what runs.",
                 steps=[{"number": step.number, "ref": step.ref, "state": step.state} for step in unfinished],
             )
         locked.checking_since = locked.last_heard_at = locked.now

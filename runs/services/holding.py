@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from runs import bell, isolation, lifecycle, registry, signals
+from runs import dispatch, isolation, lifecycle, registry, signals
 from runs.exceptions import Refused
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step
@@ -35,7 +35,7 @@ def let_through(step: Step, *, by: User) -> None:
             payload = capability.render(args) if capability.has("render") else None
             signals.step_queued.send(Step, run=run, step=current, payload=payload)
         else:
-            bell.ring("runs.tasks.invoke_step", run.pk, current.pk)
+            dispatch.invoke(current)
 
 
 def refuse_held(step: Step, *, by: User, reason: str) -> None:

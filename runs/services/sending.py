@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from runs import bell, lifecycle, signals
+from runs import dispatch, lifecycle, signals
 from runs.exceptions import Refused
 from runs.locking import locked_run
 from runs.models import Run, Step
@@ -26,7 +26,7 @@ def retry_sending(run: Run, *, by: User) -> None:
             step.tries, step.due_at, step.ended_at = 0, locked.now, None
             step.move(StepState.QUEUED, "tries", "due_at", "ended_at")
             locked.append("step.queued", step=step, actor=f"person:{by}", again=True)
-            bell.ring("runs.tasks.invoke_step", locked.pk, step.pk)
+            dispatch.invoke(step)
         _go_on(locked, by)
 
 
