@@ -5,6 +5,7 @@ import pytest
 from runs import bell, services, tasks
 from runs.engine import claim, record, sweep
 from runs.models import Step
+from tests.checker import forged
 from tests.factories import ask, do, make_run
 from tests.runs.test_sweep import long_ago
 from tests.tools import ShowThing, world
@@ -37,6 +38,7 @@ def test_calls_and_looks_go_to_the_workers_of_their_capability(token, rung):
         ("look_for_step", "board", (run.pk, show.pk)),
     ]
     rung.clear()
+    forged(run, "as if the look had found nothing")
     long_ago()
     Step.objects.update(due_at=None)
     Step.objects.filter(pk=show.pk).update(state="requested")
