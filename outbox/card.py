@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 from django.utils import timezone
 
+from outbox.difference import Row, difference
+from outbox.editing import is_editable
 from outbox.models import Decision, Item, Version
 from outbox.outcome import Outcome, outcome_of
 from outbox.payloads import Sheet, sheet
-from outbox.policies import Approver, approvers
+from outbox.policies import Approver, approvers, was_served
 from outbox.services import fates
 from outbox.states import Fate, ItemState
 from runs import registry
@@ -52,6 +54,12 @@ class Card:
     approvers: list[User]
     decisions: list[Decision]
     is_owner: bool
+    # What the newest version changed, or what changed since the version that this person had read.
+    difference: list[Row]
+    compared: Version | None
+    # Whether the whole of a long payload is on the page.
+    is_whole: bool
+    editable: bool
 
     @property
     def step(self) -> Step:
@@ -63,7 +71,15 @@ class Card:
 
     @property
     def may_approve(self) -> bool:
-        return self.item.is_awaiting and not self.why_not and all(one.ok for one in self.before)
+        return self.item.is_awaiting and self.is_whole and not self.why_not and all(one.ok for one in self.before)
+
+    @property
+    def may_edit(self) -> bool:
+        return self.item.is_awaiting and self.editable and not self.why_no_reject
+
+    @property
+    def may_show_all(self) -> bool:
+        return self.item.is_awaiting and not self.is_whole
 
     @property
     def may_reject(self) -> bool:
@@ -72,6 +88,14 @@ class Card:
     @property
     def may_ask_again(self) -> bool:
         return self.is_owner and self.item.state == ItemState.EXPIRED and not self.item.is_gate
+
+    @property
+    def as_read(self) -> str:
+        return self.version.as_read if self.is_whole else ""
+
+    @property
+    def four_eyes(self) -> bool:
+        return self.item.policy is None or self.item.policy.four_eyes
 
     @property
     def fates(self) -> list[Fate]:
@@ -99,11 +123,12 @@ class Card:
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
-def card_of(item: Item, user: User) -> Card:
-    """The card of an item that this person may see."""
+def card_of(item: Item, user: User, *, read: str = "") -> Card:
+    """The card of an item that this person may see; `read` is the digest of the version they had before them."""
     approver, rights = Approver(user), approvers(item) if item.is_awaiting else []
     siblings = list(Item.objects.filter(step__run=item.step.run).exclude(pk=item.pk).with_everything().in_order())
     laid_out = sheet(item.current.payload())
+    compared = _compared(item, read)
     return Card(
         item=item,
         version=item.current,
@@ -119,7 +144,18 @@ def card_of(item: Item, user: User) -> Card:
         approvers=rights,
         decisions=list(item.decisions.all()),
         is_owner=item.step.run.owner_id == user.pk,
+        difference=difference(sheet(compared.payload()), laid_out) if compared else [],
+        compared=compared,
+        is_whole=not item.current.is_long or was_served(item.current, user),
+        editable=item.is_awaiting and is_editable(item),
     )
+
+
+def _compared(item: Item, read: str) -> Version | None:
+    """The version to compare with: the one that was read, else the one an edit replaced."""
+    versions = sorted(item.versions.all(), key=lambda version: version.number)
+    had = next((version for version in reversed(versions) if version.digest == read != item.digest), None)
+    return had or (versions[-2] if len(versions) > 1 and item.closed_at is None else None)
 
 
 def _before(item: Item, siblings: list[Item]) -> Iterator[Before]:

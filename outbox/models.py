@@ -16,6 +16,8 @@ from runs.models import CapabilityRecord, Run, Step
 from runs.states import GOING_FORWARD, Audience, RunState, StepState
 from sagaboard.accounts.models import User
 
+# Bytes of a payload that are shown at once.
+WHOLE = 64 * 1024
 # A worker has it, or had it: what became of it is for the engine to find out.
 MAY_BE_GOING_OUT = (StepState.RUNNING, StepState.UNKNOWN)
 
@@ -30,6 +32,10 @@ class Policy(models.Model):
     four_eyes = models.BooleanField(default=True)
     open_for = models.PositiveIntegerField(default=4 * 3600, help_text="Seconds until an unanswered item expires.")
     bulk = models.BooleanField(default=True)
+    # Names of arguments; "*" stands for all of them.
+    editable = models.JSONField(default=list, blank=True)
+    # Domains of recipients that raise no warning; none listed: no recipient does.
+    domains = models.JSONField(default=list, blank=True)
     groups = models.ManyToManyField(Group, blank=True, related_name="+")
     people = models.ManyToManyField(settings.AUTH_USER_MODEL, blank=True, related_name="+")
     version = models.PositiveIntegerField(default=1)
@@ -43,6 +49,10 @@ class Policy(models.Model):
 
     def __str__(self) -> str:
         return f"{self.capability or 'every capability'}, {self.audience or 'every audience'}"
+
+    def lets_edit(self, name: str) -> bool:
+        """Whether a reviewer may change this argument."""
+        return name in self.editable or "*" in self.editable
 
 
 class ItemQuerySet(models.QuerySet["Item"]):
@@ -142,8 +152,11 @@ class Version(models.Model):
     content_type = models.CharField(max_length=100)
     as_read = models.TextField(blank=True)
     was = models.JSONField(default=dict)
+    # What it was rendered from; None in rows of before that was kept.
+    args = models.JSONField(null=True)
     capability_version = models.CharField(max_length=16)
     digest = models.CharField(max_length=64)
+    # An actor as the log names it: the token that asked, the person who edited, the engine.
     made_by = models.CharField(max_length=200)
     edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     made_at = models.DateTimeField()
@@ -151,8 +164,24 @@ class Version(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["item", "number"], name="version_one_per_number")]
 
+    @property
+    def is_long(self) -> bool:
+        """Too long to be shown whole unasked, so that nobody says yes to what they did not open."""
+        return len(self.body) > WHOLE
+
     def payload(self) -> Payload:
         return Payload(self.to, bytes(self.body), self.content_type, self.title, self.as_read, self.was)
+
+
+class Served(models.Model):
+    """A long payload was shown whole to this person, who may say yes to it from then on."""
+
+    version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="served")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "person"], name="served_once_per_person")]
 
 
 class Decision(models.Model):

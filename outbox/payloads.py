@@ -15,6 +15,7 @@ from outbox.characters import Line, Segment, Shown, ascii_host, segments, show
 from runs.capability import Payload
 
 INDENT = "  "
+HEAD_LINES, HEAD_SIZE = 200, 64 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +29,18 @@ class Sheet:
     @property
     def size(self) -> int:
         return len(self.payload.body)
+
+    @property
+    def head(self) -> list[Line]:
+        """The first lines of a long one, as many as fit."""
+        lines: list[Line] = []
+        room = HEAD_SIZE
+        for line in self.shown.lines[:HEAD_LINES] if self.shown else []:
+            room -= len(str(line))
+            if room < 0:
+                break
+            lines.append(line)
+        return lines
 
     @property
     def where(self) -> str:

@@ -9,7 +9,7 @@ from typing import cast
 from django.db.models import Q, QuerySet
 from guardian.shortcuts import get_objects_for_user, get_users_with_perms
 
-from outbox.models import Item, Policy
+from outbox.models import Item, Policy, Version
 from outbox.states import Verdict
 from runs.models import CapabilityRecord
 from runs.states import Audience
@@ -30,6 +30,11 @@ def needs_yes(item: Item) -> bool:
     if item.is_gate or item.step.audience == Audience.CLIENTS:
         return True
     return item.policy is None or item.policy.needs_yes
+
+
+def was_served(version: Version, user: User) -> bool:
+    """Whether the server has shown this person the whole of it."""
+    return version.served.filter(person=user).exists()
 
 
 def why_not(user: User, item: Item) -> str:

@@ -16,6 +16,7 @@ from runs.keys import canonical
 from runs.models import Run, Step
 from runs.paging import page
 from runs.states import RunState, StepState
+from sagaboard.accounts.models import User
 
 
 def open_for_decision(run: Run) -> None:
@@ -33,10 +34,10 @@ def await_or_pass(run: Run, item: Item) -> None:
         item.save(update_fields=["state"])
         run.append("item.decided", step=item.step, verdict="approve", digest=item.digest, why="the policy wants no yes")
         return
-    _await(run, item)
+    put_forward(run, item)
 
 
-def _await(run: Run, item: Item) -> None:
+def put_forward(run: Run, item: Item) -> None:
     """In front of people, from now; what was decided before no longer counts."""
     item.state, item.awaiting_since = ItemState.AWAITING, run.now
     item.expires_at = run.now + dt.timedelta(seconds=item.policy.open_for if item.policy else 4 * 3600)
@@ -148,14 +149,14 @@ def _void(run: Run, item: Item, why: str) -> NoReturn:
     """An approval that no longer holds: back in front of a person, with what changed."""
     rendered = render(item.step, registry.find(item.step.capability))
     if rendered is not None and digest_of(*rendered) != item.digest:
-        add_version(run, item, rendered[0], version=rendered[1], made_by="engine")
-    _await(run, item)
+        add_version(run, item, rendered[0], args=item.step.args, version=rendered[1], made_by="engine")
+    put_forward(run, item)
     run.append("item.refused", step=item.step, why=why, digest=item.digest)
     raise NotReleasable(why)
 
 
-def add_version(run: Run, item: Item, payload: Payload, *, version: str, made_by: str) -> Version:
-    """A new rendering of the item, which becomes what is decided on."""
+def add_version(run: Run, item: Item, payload: Payload, *, args: Any, version: str, made_by: str, by: User | None = None) -> Version:
+    """A new rendering of the item, which becomes what is decided on; `by` is the person who edited it."""
     item.digest = digest_of(payload, version)
     return Version.objects.create(
         item=item,
@@ -166,9 +167,11 @@ def add_version(run: Run, item: Item, payload: Payload, *, version: str, made_by
         content_type=payload.content_type,
         as_read=payload.as_read,
         was=payload.was,
+        args=args,
         capability_version=version,
         digest=item.digest,
         made_by=made_by[:200],
+        edited_by=by,
         made_at=run.now,
     )
 
@@ -178,15 +181,15 @@ def render(step: Step, capability: Capability[Any] | None) -> tuple[Payload, str
     if capability is None:
         return None
     args = capability.Args.model_validate_json(canonical(step.args))
-    return payload_of(capability, args, step), capability.version()
+    return payload_of(capability, args, step.args), capability.version()
 
 
-def payload_of(capability: Capability[Any], args: object, step: Step) -> Payload:
+def payload_of(capability: Capability[Any], args: object, given: Any) -> Payload:
     """The capability's own rendering; for one whose undo is merely unproven, its arguments."""
     if capability.has("render"):
         return capability.render(args)
     return Payload(
-        to={"capability": capability.name, "lives_in": capability.lives_in}, body=canonical(step.args), title=f"Call {capability.name}"
+        to={"capability": capability.name, "lives_in": capability.lives_in}, body=canonical(given), title=f"Call {capability.name}"
     )
 
 

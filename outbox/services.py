@@ -1,13 +1,16 @@
-"""Queueing, approving, rejecting, expiring. Every door to a decision goes through `check_decidable`."""
+"""Queueing, approving, editing, rejecting, expiring. Every door to a decision goes through `check_decidable`."""
 
 from __future__ import annotations
 
-from outbox import release
+from collections.abc import Mapping
+from typing import Any
+
+from outbox import editing, release
 from outbox.exceptions import NotDecidable
-from outbox.models import Decision, Item
-from outbox.policies import Approver, policy_for
+from outbox.models import Decision, Item, Served, Version
+from outbox.policies import Approver, policy_for, was_served
 from outbox.states import Fate, ItemState, Verdict
-from runs import lifecycle, registry
+from runs import keys, lifecycle, registry
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState
@@ -33,11 +36,17 @@ def queue(run: Run, step: Step) -> Item:
         item.state, item.closed_at, item.is_gate = ItemState.HELD, None, step.is_gate
         item.policy = policy if policy.pk else None
         item.decisions.filter(voided_at=None).update(voided_at=run.now)
-    release.add_version(run, item, payload, version=version, made_by=f"token:{run.agent}")
+    release.add_version(run, item, payload, args=step.args, version=version, made_by=_who_asked(run, step))
     item.save()
     if item.is_gate:
         release.await_or_pass(run, item)
     return item
+
+
+def _who_asked(run: Run, step: Step) -> str:
+    """The actor of the step's newest request, which may be a narrower token than the run's."""
+    asked = run.entries.filter(step=step, event="step.requested").order_by("-seq").values_list("actor", flat=True).first()
+    return asked or f"token:{run.agent}"
 
 
 def approve(item: Item, *, digest: str, by: User) -> None:
@@ -58,6 +67,29 @@ def approve(item: Item, *, digest: str, by: User) -> None:
             release.go_on(run)
 
 
+def edit(item: Item, *, digest: str, by: User, fields: Mapping[str, Any]) -> Version:
+    """Puts a new version in place of the one named by `digest`: with these arguments, validated like a new request.
+
+    The old version stays. The new one is decided anew, by somebody else where four eyes apply. NotDecidable when the
+    item is no longer to be decided or may not be edited, WrongEdit when what was typed can't be sent.
+    """
+    with locked_run(item.step.run_id) as run:
+        item = _current(item)
+        check_decidable(run, item, digest=digest, by=by, approves=False)
+        revised = editing.revise(item, fields)
+        step = item.step
+        was = {name: step.args.get(name) for name in revised.changed}
+        # What was asked for stays in the log and in version 1; the intent's key too, so that the agent still meets this step.
+        step.args, step.read_by = revised.args, revised.read_by
+        step.call_key = keys.of_call(run.nonce, step.key or "", keys.digest(revised.args))
+        step.save(update_fields=["args", "read_by", "call_key"])
+        made = release.add_version(run, item, revised.payload, args=revised.args, version=revised.version, made_by=f"person:{by}", by=by)
+        release.put_forward(run, item)
+        now = {name: revised.args.get(name) for name in revised.changed}
+        run.append("item.edited", step=step, actor=f"person:{by}", before=digest, digest=made.digest, was=was, now=now)
+        return made
+
+
 def reject(item: Item, *, digest: str, by: User, reason: str, fate: str = "") -> None:
     """Says no, with a reason the agent gets, and what becomes of the run. Rejecting one's own item is allowed."""
     fate = fate or fates(item)[0]
@@ -67,7 +99,7 @@ def reject(item: Item, *, digest: str, by: User, reason: str, fate: str = "") ->
         raise NotDecidable("Say what becomes of the run.")
     with locked_run(item.step.run_id) as run:
         item = _current(item)
-        check_decidable(run, item, digest=digest, by=by, rejects=True)
+        check_decidable(run, item, digest=digest, by=by, approves=False)
         _decide(run, item, by, Verdict.REJECT, digest, reason=reason, fate=fate)
         release.close(run, item, ItemState.REJECTED)
         step = run.steps.get(pk=item.step_id)
@@ -88,10 +120,10 @@ def _after_rejection(run: Run, item: Item, by: User, reason: str, fate: str) -> 
         lifecycle.advance(run)
 
 
-def check_decidable(run: Run, item: Item, *, digest: str, by: User, rejects: bool = False) -> None:
+def check_decidable(run: Run, item: Item, *, digest: str, by: User, approves: bool = True) -> None:
     """The one question before every decision: right, four eyes, expiry, digest, run state. NotDecidable says what is so.
 
-    A no is also for one's own item, and for a capability that is disabled.
+    A no and an edit are also for one's own item, and for a capability that is disabled.
     """
     if item.state != ItemState.AWAITING:
         raise NotDecidable(_what_is_so(run, item))
@@ -102,12 +134,21 @@ def check_decidable(run: Run, item: Item, *, digest: str, by: User, rejects: boo
     in_time = run.state == RunState.RELEASING or (item.is_gate and run.state == RunState.OPEN)
     if not in_time:
         raise NotDecidable(f"The run is {run.get_state_display().lower()}; nothing is sent now.")
-    if not rejects and (disabled := CapabilityRecord.objects.filter(name=item.step.capability).exclude(disabled_at=None).first()):
+    if approves and (disabled := CapabilityRecord.objects.filter(name=item.step.capability).exclude(disabled_at=None).first()):
         raise NotDecidable(f"{disabled.name} is disabled: {disabled.disabled_why or 'no reason was given'}. Nothing was sent.")
     approver = Approver(by)
-    why = approver.no_right(item) or ("" if rejects else approver.same_eyes(item))
+    why = approver.no_right(item) or (approver.same_eyes(item) if approves else "")
+    if approves and item.current.is_long and not was_served(item.current, by):
+        raise NotDecidable("You have not seen all of it. Show all of it first; nothing was sent.")
     if why:
         raise NotDecidable(f"{why[0].upper()}{why[1:]}. Nothing was sent.")
+
+
+def serve_whole(item: Item, *, digest: str, to: User) -> None:
+    """Notes that this person gets a long payload whole, if it is still the one on their page."""
+    version = item.current
+    if version.digest == digest:
+        Served.objects.get_or_create(version=version, person=to)
 
 
 def _what_is_so(run: Run, item: Item) -> str:

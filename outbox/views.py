@@ -1,7 +1,8 @@
-"""The queue, the card of one item, and the four things people do with it. No GET decides."""
+"""The queue, the card of one item, and what people do with it. No GET decides."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -11,13 +12,16 @@ from django.views.decorators.http import require_POST, require_safe
 
 from outbox import services
 from outbox.card import card_of
-from outbox.exceptions import NotDecidable
-from outbox.forms import Drop, Rejection
+from outbox.difference import difference
+from outbox.exceptions import NotDecidable, WrongEdit
+from outbox.forms import Drop, Edit, Rejection
 from outbox.inbox import PAGE, decided, inbox_of, next_for
 from outbox.models import Item
+from outbox.payloads import sheet
 from sagaboard.web import PageRequest
 
-CONFIRM = {"approve", "reject", "drop"}
+FORMS: dict[str, Callable[[Item], Any]] = {"edit": Edit, "reject": Rejection, "drop": lambda item: Drop()}
+CONFIRM = {"approve", *FORMS}
 
 
 @require_safe
@@ -81,6 +85,44 @@ def reject(request: PageRequest, item_id: int) -> HttpResponse:
 
 @require_POST
 @login_required
+def edit(request: PageRequest, item_id: int) -> HttpResponse:
+    item = _item(request, item_id)
+    form = Edit(item, request.POST)
+    if not form.is_valid():
+        return _page(request, item, confirm="edit", form=form, status=422)
+    try:
+        services.edit(item, digest=request.POST.get("digest", ""), by=request.user, fields=form.cleaned_data)
+    except WrongEdit as exc:
+        form.add_problems(exc.problems)
+        return _page(request, item, confirm="edit", form=form, status=422)
+    except NotDecidable as exc:
+        return _refused(request, item, exc)
+    return _decided(item)
+
+
+@require_POST
+@login_required
+def show_all(request: PageRequest, item_id: int) -> HttpResponse:
+    """Shows a long payload whole; from then on this person may say yes to it."""
+    item = _item(request, item_id)
+    services.serve_whole(item, digest=request.POST.get("digest", ""), to=request.user)
+    return redirect(f"{item.get_absolute_url()}#payload")
+
+
+@require_safe
+@login_required
+def version(request: PageRequest, item_id: int, number: int) -> HttpResponse:
+    """One version as it was, whole, beside what the next one changed."""
+    item = _item(request, item_id)
+    found = get_object_or_404(item.versions, number=number)
+    after = item.versions.filter(number=number + 1).first()
+    shown = sheet(found.payload())
+    rows = difference(shown, sheet(after.payload())) if after else []
+    return render(request, "outbox/version.html", {"item": item, "version": found, "after": after, "sheet": shown, "difference": rows})
+
+
+@require_POST
+@login_required
 def ask_again(request: PageRequest, item_id: int) -> HttpResponse:
     item = _item(request, item_id)
     try:
@@ -108,10 +150,13 @@ def _item(request: PageRequest, item_id: int) -> Item:
     return get_object_or_404(Item.objects.visible_to(request.user).with_everything(), pk=item_id)
 
 
-def _page(request: PageRequest, item: Item, *, confirm: str = "", form: Any = None, refusal: str = "", status: int = 200) -> HttpResponse:
-    if form is None and confirm in ("reject", "drop"):
-        form = Rejection(item) if confirm == "reject" else Drop()
-    shown = card_of(item, request.user)
+def _page(
+    request: PageRequest, item: Item, *, confirm: str = "", form: Any = None, refusal: str = "", read: str = "", status: int = 200
+) -> HttpResponse:
+    """The card; `read` is the digest of the version that was on the page whose press was refused."""
+    if form is None and confirm in FORMS:
+        form = FORMS[confirm](item)
+    shown = card_of(item, request.user, read=read)
     after = next_for(request.user, item) if "done" in request.GET or refusal else None
     context = {"inbox": inbox_of(request.user), "card": shown, "confirm": confirm, "form": form, "refusal": refusal, "next": after}
     return render(request, "outbox/item.html", {**context, "done": "done" in request.GET}, status=status)
@@ -120,7 +165,7 @@ def _page(request: PageRequest, item: Item, *, confirm: str = "", form: Any = No
 def _refused(request: PageRequest, item: Item, exc: NotDecidable) -> HttpResponse:
     """The card as it is now, with what happened. The refusal is in the log."""
     refusal = services.record_refusal(item, exc, by=request.user)
-    return _page(request, _item(request, item.pk), refusal=refusal, status=409)
+    return _page(request, _item(request, item.pk), refusal=refusal, read=request.POST.get("digest", ""), status=409)
 
 
 def _decided(item: Item) -> HttpResponse:
