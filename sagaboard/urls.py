@@ -5,11 +5,14 @@ from django.contrib.auth import views as auth
 from django.urls import include, path
 
 from runs.api import api
-from sagaboard import health
+from sagaboard import health, people
 
 urlpatterns = [
     path("", include("runs.urls")),
     path("outbox/", include("outbox.urls")),
+    path("people/", people.people, name="people"),
+    path("people/<int:person_id>/", people.person, name="person"),
+    path("policies/", include("outbox.policy_urls")),
     path("corrections/", include("corrections.urls")),
     path("api/v1/", api.urls),
     path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),

@@ -1,0 +1,130 @@
+"""The pages on which admins say who belongs to which team and may do what. Above the apps: rights name rows of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
+from django.db import models, transaction
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+from guardian.shortcuts import assign_perm, get_objects_for_user, remove_perm
+
+from runs.models import CapabilityRecord
+from sagaboard.accounts.models import Team, User
+from sagaboard.web import PageRequest
+
+may_grant = permission_required("accounts.change_user", raise_exception=True)
+DECIDE, WATCH = "runs.decide_capability", "accounts.view_team_runs"
+
+
+class Grants(forms.Form):
+    """What one person may do: roles in their teams, and single capabilities and teams beyond those."""
+
+    teams = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="Member of")
+    roles = forms.ModelMultipleChoiceField(Group.objects.order_by("name"), required=False, label="Roles, in these teams")
+    decides = forms.ModelMultipleChoiceField(
+        CapabilityRecord.objects.order_by("name"), required=False, label="May also decide", to_field_name="name"
+    )
+    watches = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="May also look at the runs of")
+    is_active = forms.BooleanField(required=False, label="May sign in")
+
+    def __init__(self, person: User, by: User, data: Any = None) -> None:
+        super().__init__(data, auto_id="%s", initial=held(person))
+        self.person, self.by = person, by
+        for name in ("teams", "roles", "decides", "watches"):
+            self.fields[name].widget.attrs.update({"class": "in", "size": 6})
+
+    def clean(self) -> dict[str, Any]:
+        said = super().clean() or self.cleaned_data
+        if self.person == self.by and not self.by.is_superuser:
+            kept = Group.objects.filter(pk__in=said.get("roles", []), permissions__codename="change_user").exists()
+            if not kept or not said.get("is_active"):
+                raise forms.ValidationError("Nobody takes their own right to grant rights away; another admin does it.")
+        return said
+
+
+def held(person: User) -> dict[str, Any]:
+    """What this person has now, by themselves; what comes with a role stands with the role."""
+    return {
+        "teams": person.teams.all(),
+        "roles": person.groups.all(),
+        "decides": _granted(person, DECIDE, CapabilityRecord),
+        "watches": _granted(person, WATCH, Team),
+        "is_active": person.is_active,
+    }
+
+
+def grant(person: User, wanted: dict[str, Any], *, by: User) -> list[str]:
+    """Makes it so, in one transaction that also notes who changed what; it counts from that person's next request."""
+    with transaction.atomic():
+        person = User.objects.select_for_update().get(pk=person.pk)
+        before = held(person)
+        changes = [change for name in wanted if (change := _change(name, before[name], wanted[name]))]
+        person.teams.set(wanted["teams"])
+        person.groups.set(wanted["roles"])
+        _set(person, DECIDE, before["decides"], wanted["decides"])
+        _set(person, WATCH, before["watches"], wanted["watches"])
+        person.is_active = wanted["is_active"]
+        person.save(update_fields=["is_active"])
+        if changes:
+            LogEntry.objects.create(
+                user=by,
+                content_type=ContentType.objects.get_for_model(User),
+                object_id=str(person.pk),
+                object_repr=str(person),
+                action_flag=CHANGE,
+                change_message="; ".join(changes),
+            )
+    return changes
+
+
+def _granted(person: User, right: str, model: type[models.Model]) -> QuerySet[Any]:
+    """Rows on which this very person was given the right, not by a role or a group."""
+    return get_objects_for_user(person, right, model, use_groups=False, with_superuser=False, accept_global_perms=False)
+
+
+def _set(person: User, right: str, before: Iterable[models.Model], wanted: Iterable[models.Model]) -> None:
+    had, want = set(before), set(wanted)
+    for row in want - had:
+        assign_perm(right, person, row)
+    for row in had - want:
+        remove_perm(right, person, row)
+
+
+def _change(name: str, before: Any, wanted: Any) -> str:
+    if isinstance(wanted, bool):
+        return "" if before == wanted else f"{name}: {wanted}"
+    had, want = {str(row) for row in before}, {str(row) for row in wanted}
+    signs = [*(f"+{one}" for one in sorted(want - had)), *(f"−{one}" for one in sorted(had - want))]
+    return f"{name}: {' '.join(signs)}" if signs else ""
+
+
+@require_safe
+@login_required
+@may_grant
+def people(request: PageRequest) -> HttpResponse:
+    found = User.objects.order_by("-is_active", "first_name", "username").prefetch_related("groups", "teams")
+    return render(request, "people.html", {"people": found})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@may_grant
+def person(request: PageRequest, person_id: int) -> HttpResponse:
+    found = get_object_or_404(User, pk=person_id)
+    form = Grants(found, request.user, request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        grant(found, form.cleaned_data, by=request.user)
+        return redirect("person", found.pk)
+    kind = ContentType.objects.get_for_model(User)
+    changes = LogEntry.objects.filter(content_type=kind, object_id=str(found.pk)).select_related("user").order_by("-action_time")[:20]
+    context = {"person": found, "form": form, "changes": changes}
+    return render(request, "person.html", context, status=422 if form.errors else 200)
