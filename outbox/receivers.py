@@ -10,10 +10,10 @@ from typing import Any
 from django.db.models import Count
 from django.dispatch import receiver
 
-from outbox import release, services
+from outbox import notices, release, services
 from outbox.models import Item, ItemQuerySet
 from outbox.states import ItemState
-from runs import signals
+from runs import bell, signals
 from runs.capability import Payload
 from runs.clock import Clock
 from runs.locking import locked_run
@@ -65,6 +65,14 @@ def expire_items(sender: Any, **kwargs: Any) -> None:
         _each(run_id, release.expire_lapsed)
     for run_id in _runs(Item.objects.all().of_ended_runs()):
         _each(run_id, release.withdraw_rest)
+
+
+@receiver(signals.sweeping)
+def tell_reviewers(sender: Any, **kwargs: Any) -> None:
+    """Who is to be told of what waits; a worker tells them."""
+    notices.plan()
+    if notices.due():
+        bell.ring("outbox.tasks.tell_reviewers")
 
 
 def _each(run_id: int, change: Callable[[Run], object]) -> None:

@@ -29,3 +29,11 @@ class Fate(models.TextChoices):
     DROP = "drop", "Drop only this item"
     COMPENSATE = "compensate", "Compensate the run"
     SEND_BACK = "send_back", "Send it back to the agent"
+
+
+class NoticeKind(models.TextChoices):
+    """What reviewers are told of a waiting item, and when: at once, at half its time, before its end."""
+
+    WAITING = "waiting", "waits"
+    REMINDER = "reminder", "still waits"
+    ENDING = "ending", "expires soon"

@@ -38,11 +38,31 @@ class SettleForm(forms.Form):
 
 
 class SettingsForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """How pages look to one person."""
+    """How pages look to one person, and how they hear of what waits for them."""
 
     class Meta:
         model = User
-        fields = ("theme", "time_zone", "shortcuts")
+        fields = ("theme", "time_zone", "shortcuts", "mail", "digest_hour", "quiet_from", "quiet_until")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["mail"].required = self.fields["digest_hour"].required = False
+
+    def clean_mail(self) -> str:
+        return str(self.cleaned_data["mail"] or self.instance.mail)
+
+    def clean_digest_hour(self) -> int:
+        given = self.cleaned_data["digest_hour"]
+        hour = self.instance.digest_hour if given is None else int(given)
+        if not 0 <= hour <= 23:
+            raise forms.ValidationError("An hour from 0 to 23.")
+        return hour
+
+    def clean(self) -> dict[str, Any]:
+        said = super().clean() or self.cleaned_data
+        if (said.get("quiet_from") is None) != (said.get("quiet_until") is None) and not self.errors:
+            self.add_error("quiet_from", "Say from when and until when, or neither.")
+        return said
 
     def clean_time_zone(self) -> str:
         name = str(self.cleaned_data["time_zone"])

@@ -31,6 +31,7 @@ def configuration() -> dict[str, Any]:
             "runs.tasks.sweep": {"queue": "walks"},
             "runs.tasks.tidy_up": {"queue": "walks"},
             "corrections.tasks.*": {"queue": "corrections"},
+            "outbox.tasks.*": {"queue": "corrections"},
         },
         worker_prefetch_multiplier=1,
         worker_send_task_events=False,
@@ -60,4 +61,4 @@ def configuration() -> dict[str, Any]:
 
 
 app.add_defaults(configuration)
-app.autodiscover_tasks(["runs", "corrections"])
+app.autodiscover_tasks(["runs", "outbox", "corrections"])

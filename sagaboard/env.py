@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from pathlib import Path
@@ -56,6 +57,20 @@ def document(name: str) -> dict[str, Any]:
         raise ImproperlyConfigured(f"{name}: neither a JSON object nor a file that holds one ({exc}).") from None
     if not isinstance(found, dict):
         raise ImproperlyConfigured(f"{name}: want a JSON object.")
+    return found
+
+
+def webhooks(name: str) -> dict[str, dict[str, str]]:
+    """Addresses to call, by name, each with the secret that signs the calls."""
+    found = document(name)
+    for hook, options in found.items():
+        try:
+            key = base64.b64decode(options["secret"].removeprefix("whsec_"))
+            usable = options["url"].startswith(("https://", "http://")) and len(key) >= 24
+        except (KeyError, TypeError, AttributeError, ValueError):
+            usable = False
+        if not usable or len(hook) > 80:
+            raise ImproperlyConfigured(f"{name}: “{hook}” wants a url and a secret, whsec_ and at least 24 bytes in Base64.")
     return found
 
 

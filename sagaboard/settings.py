@@ -146,6 +146,8 @@ SAGABOARD_CAPABILITIES = env.words(
     [f"runs.connectors.{name}" for name in ("git", "migration", "unleash", "jira", "ci", "slack", "partner", "mail")],
 )
 SAGABOARD_TARGETS = env.document("SAGABOARD_TARGETS")
+# Whom to tell, besides people, that something waits for a decision: {"chat": {"url": "…", "secret": "whsec_…"}}.
+SAGABOARD_WEBHOOKS = env.webhooks("SAGABOARD_WEBHOOKS")
 # What secret arguments refer to, by name: a JSON object, or better a file that holds one. Only workers need it.
 SAGABOARD_SECRETS = env.document("SAGABOARD_SECRETS")
 for name, options in SAGABOARD_TARGETS.items():

@@ -22,9 +22,22 @@ class User(AbstractUser):
         LIGHT = "light", "light"
         DARK = "dark", "dark"
 
+    class Mail(models.TextChoices):
+        AT_ONCE = "at_once", "at once"
+        DIGEST = "digest", "one mail a day"
+        NONE = "none", "not at all"
+
     time_zone = models.CharField(max_length=64, default="UTC")
     theme = models.CharField(max_length=8, choices=Theme, default=Theme.SYSTEM, blank=True)
     shortcuts = models.BooleanField(default=True)
+    # How a reviewer hears of what waits for them; the hours are of the person's own time zone.
+    mail = models.CharField(max_length=8, choices=Mail, default=Mail.AT_ONCE)
+    digest_hour = models.PositiveSmallIntegerField(default=9)
+    quiet_from = models.TimeField(null=True, blank=True)
+    quiet_until = models.TimeField(null=True, blank=True)
+
+    class Meta(AbstractUser.Meta):
+        constraints = [models.CheckConstraint(condition=Q(digest_hour__lte=23), name="user_digest_hour_is_one")]
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
