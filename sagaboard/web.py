@@ -63,9 +63,12 @@ def HtmxLoginRedirect(get_response: Callable[[HttpRequest], HttpResponseBase]) -
         response = get_response(request)
         location = response.get("Location", "")
         to_login = response.status_code == 302 and urlsplit(location).path == _login_path()
-        if not (to_login and getattr(request, "htmx", None)):
-            return response
-        return _to_login(request)
+        if to_login and getattr(request, "htmx", None):
+            return _to_login(request)
+        if to_login and request.method == "POST":
+            # The address of an action answers no GET: after the login one is back on the page, and looks before pressing again.
+            response["Location"] = f"{_login_path()}?next={quote(_page_of(request))}"
+        return response
 
     return middleware
 
@@ -75,6 +78,12 @@ def _to_login(request: HttpRequest) -> HttpResponse:
     answer = HttpResponse(status=204)
     answer["HX-Redirect"] = f"{_login_path()}?next={quote(here)}"
     return answer
+
+
+def _page_of(request: HttpRequest) -> str:
+    """The page of ours that a form was on."""
+    came = urlsplit(request.headers.get("Referer", ""))
+    return f"{came.path}{f'?{came.query}' if came.query else ''}" if came.netloc == request.get_host() and came.path else "/"
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -114,6 +114,51 @@
     button.lastChild.textContent = stop === null ? button.dataset.whole.trim() : count ? `Undo ${effects}, then stop at step ${stop}` : `Begin, and stop at step ${stop}`;
   });
 
+  // ---- several at once: the first tick fixes the kind of call, the button says to how many
+  const several = () => {
+    const boxes = all('#several input[name="item"]'), picked = boxes.filter((el) => el.checked), kind = picked[0]?.dataset.kind;
+    for (const el of boxes) { el.disabled = Boolean(kind) && el.dataset.kind !== kind; el.title = el.disabled ? "another kind of call" : ""; }
+    const review = one("[data-review]"), whole = one("[data-all]"), send = one("[data-several]"), yes = all('#bulk input[name="yes"]:checked');
+    if (review) {
+      whole.hidden = false;
+      review.disabled = !picked.length;
+      review.textContent = picked.length ? `Review ${picked.length}…` : "Review those selected…";
+      one("[data-picked]").textContent = picked.length ? `${picked.length} of ${boxes.length} shown` : "";
+    }
+    if (!send) return;
+    const people = new Set(yes.map((el) => el.dataset.to)).size;
+    send.disabled = !yes.length;
+    send.lastChild.textContent = yes.length ? `Send ${yes.length} to ${people} ${people === 1 ? "person" : "people"}` : "Tick what may go";
+  };
+  document.addEventListener("change", (event) => {
+    const whole = event.target.closest("[data-all]");
+    const boxes = all('#several input[name="item"]'), kind = (boxes.find((el) => el.checked) || boxes[0])?.dataset.kind;
+    if (whole) for (const el of boxes) el.checked = event.target.checked && el.dataset.kind === kind;
+    several();
+  });
+  document.addEventListener("DOMContentLoaded", several);
+  document.addEventListener("htmx:afterSettle", several);
+
+  // ---- what was typed survives a login: in this window only, until its field is there again
+  const typed = () => JSON.parse(sessionStorage.getItem(`typed ${location.pathname}`) || "{}");
+  const giveBack = () => {
+    const kept = typed();
+    for (const [id, value] of Object.entries(kept)) {
+      const el = document.getElementById(id);
+      if (!el || !el.matches("textarea, input[type=text]")) continue;
+      el.value = value;
+      delete kept[id];
+    }
+    sessionStorage.setItem(`typed ${location.pathname}`, JSON.stringify(kept));
+  };
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (!event.detail.xhr.getResponseHeader("HX-Redirect") || !event.detail.elt.matches("form")) return;
+    const kept = all("textarea, input[type=text]", event.detail.elt).filter((el) => el.id && el.value).map((el) => [el.id, el.value]);
+    if (kept.length) sessionStorage.setItem(`typed ${location.pathname}`, JSON.stringify(Object.fromEntries(kept)));
+  });
+  document.addEventListener("DOMContentLoaded", giveBack);
+  document.addEventListener("htmx:afterSettle", giveBack);
+
   // ---- one press per form
   const free = (form) => all("button[data-was]", form).forEach((el) => { el.disabled = false; el.innerHTML = el.dataset.was; delete el.dataset.was; });
   document.addEventListener("submit", (event) => setTimeout(() => {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 API = "tests/faults/test_api.py::test_api_"
 LOST = "tests/faults/test_lost_answers.py::test_eng_"
+APPROVALS = "tests/faults/test_approvals.py::test_"
 BACK = "tests/faults/test_walk_back.py::test_eng_"
 BOUND = "tests/runs/test_bounds.py::test_"
 FROZEN = "tests/runs/test_freezing.py::test_"
@@ -17,9 +18,11 @@ GIT = "tests/runs/connectors/test_git.py::test_eng_"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
 MIGRATION = "tests/runs/connectors/test_migration.py::test_eng_"
 MAIL = "tests/runs/connectors/test_mail.py::test_out_"
+NOTICES = "tests/outbox/test_notices.py::test_"
 PAIRS = "tests/runs/test_pairs.py::test_who_meets_comes_out_as_one_after_the_other"
 PARTNER = "tests/runs/connectors/test_partner.py::test_out_"
 RULES = "tests/runs/test_behaviour.py::test_"
+SECURITY = "tests/faults/test_security.py::test_"
 SLACK = "tests/runs/connectors/test_slack.py::test_"
 UNLEASH = "tests/runs/connectors/test_unleash.py::test_eng_"
 
@@ -887,4 +890,281 @@ BOUNDS = [
     ),
 ]
 
-GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS]
+DECIDING = [
+    guard(
+        "OUT-07",
+        "the last look at the checks before a send",
+        "outbox/release.py",
+        "if run.state == RunState.RELEASING and not run.required_checks_green():",
+        "if False:",
+        f"{APPROVALS}out_07_a_check_that_turns_red_holds_what_was_approved_back",
+    ),
+    guard(
+        "OUT-07",
+        "nothing goes out before every item of the run is decided",
+        "outbox/release.py",
+        "if run.state != RunState.RELEASING or any(item.state in UNDECIDED for item in items) or expire_lapsed(run):",
+        "if run.state != RunState.RELEASING or expire_lapsed(run):",
+        "tests/outbox/test_release.py",
+    ),
+    guard(
+        "APR-01",
+        "the lock on the run's row",
+        "runs/locking.py",
+        "select_for_update(no_key=True).annotate",
+        "annotate",
+        f"{APPROVALS}apr_01_of_four_presses_at_once_one_decides_and_the_others_read_who",
+    ),
+    guard(
+        "APR-01",
+        "only what waits is decided",
+        "outbox/services.py",
+        "    if item.state != ItemState.AWAITING:\n        raise NotDecidable(_what_is_so(run, item))\n",
+        "",
+        f"{APPROVALS}apr_01_a_second_decision_on_a_decided_item_is_refused",
+    ),
+    guard(
+        "APR-02",
+        "the digest that was shown is the one that is decided on",
+        "outbox/services.py",
+        "if digest != item.digest:",
+        "if False:",
+        f"{APPROVALS}apr_02_a_yes_to_an_older_revision_is_refused_and_the_difference_shown",
+    ),
+    guard(
+        "APR-02",
+        "the sender recomputes the digest",
+        "outbox/release.py",
+        "if now is None or digest_of(now[0], now[1]) != item.digest or version.digest != item.digest:",
+        "if now is None:",
+        f"{APPROVALS}apr_02_what_is_sent_is_recomputed_and_compared",
+    ),
+    guard(
+        "APR-03",
+        "an edit changes what the call is made with",
+        "outbox/services.py",
+        "step.args, step.read_by = revised.args, revised.read_by",
+        "step.read_by = revised.read_by",
+        f"{APPROVALS}apr_03_what_was_asked_edited_and_approved_are_three_records_and_the_edited_one_goes",
+    ),
+    guard(
+        "APR-03",
+        "the last editor is one of the four eyes",
+        "outbox/policies.py",
+        '            item.current.edited_by_id: "edited it last",\n',
+        "",
+        f"{APPROVALS}apr_03_what_was_asked_edited_and_approved_are_three_records_and_the_edited_one_goes",
+    ),
+    guard(
+        "APR-03",
+        "an edit is validated",
+        "outbox/editing.py",
+        "if problems := plan.wrong_arguments(capability, args, complete=True):",
+        "if problems := []:",
+        f"{APPROVALS}apr_03_an_edit_is_validated_like_a_new_request",
+    ),
+    guard(
+        "APR-04",
+        "expiry is checked in the transaction that decides",
+        "outbox/services.py",
+        "if item.expires_at is not None and item.expires_at <= run.now:",
+        "if False:",
+        f"{APPROVALS}apr_04_after_its_time_nobody_approves_also_before_the_sweep_came",
+    ),
+    guard(
+        "APR-04",
+        "reviewers are warned before the end",
+        "outbox/notices.py",
+        "(NoticeKind.ENDING, last, [*deciders, *others])",
+        "(NoticeKind.ENDING, last, [])",
+        f"{NOTICES}reminders_go_out_at_their_times_each_once_and_reach_others_at_the_end",
+    ),
+    guard(
+        "APR-05",
+        "an old page's button is told what became of the item",
+        "outbox/services.py",
+        "    if item.state != ItemState.AWAITING:\n        raise NotDecidable(_what_is_so(run, item))\n",
+        "",
+        f"{APPROVALS}apr_05_items_leave_the_list_in_the_transaction_that_ends_the_run",
+    ),
+    guard(
+        "APR-06",
+        "a gate is decidable while its run is open",
+        "outbox/services.py",
+        "in_time = run.state == RunState.RELEASING or (item.is_gate and run.state == RunState.OPEN)",
+        "in_time = run.state == RunState.RELEASING",
+        f"{APPROVALS}apr_06_a_decision_in_the_first_moment_is_kept_and_acted_on",
+    ),
+    guard(
+        "APR-06",
+        "an approved gate is due, whatever becomes of the message",
+        "outbox/release.py",
+        '            step.due_at = run.now\n            step.save(update_fields=["due_at"])\n',
+        "            pass\n",
+        f"{APPROVALS}apr_06_no_gate_waits_for_a_decision_that_was_made",
+    ),
+    *(
+        guard(
+            "APR-07",
+            f"four eyes: not by whoever {what}",
+            "outbox/policies.py",
+            line,
+            "",
+            f"{APPROVALS}apr_07_nobody_approves_their_own_by_any_door[{relation}-reviewer]",
+        )
+        for what, line, relation in (
+            ("owns the run", '            run.owner_id: "own the run",\n', "owner"),
+            ("opened it", '            run.opened_by_id: "opened the run",\n', "opener"),
+            ("edited it", '            item.current.edited_by_id: "edited it last",\n', "editor"),
+        )
+    ),
+    guard(
+        "APR-07",
+        "four eyes are asked for in the one function that every door uses",
+        "outbox/services.py",
+        '(approver.same_eyes(item) if approves else "")',
+        '""',
+        f"{APPROVALS}apr_07_nobody_approves_their_own_by_any_door[holder-superuser]",
+    ),
+    guard(
+        "APR-08",
+        "each item of a bulk is bound to the digest beside its box",
+        "outbox/views.py",
+        "services.approve(item, digest=digest, by=request.user, in_bulk=True)",
+        "services.approve(item, digest=item.digest, by=request.user, in_bulk=True)",
+        f"{APPROVALS}apr_08_only_what_was_named_with_its_digest_is_decided",
+    ),
+    guard(
+        "APR-08",
+        "only items of one kind go together",
+        "outbox/views.py",
+        " or len({item.step.capability for item, _ in named}) > 1:",
+        ":",
+        f"{APPROVALS}apr_08_what_one_may_not_see_or_is_another_kind_is_not_decided_together",
+    ),
+    guard(
+        "APR-08",
+        "gates and items with warnings are decided by themselves",
+        "outbox/services.py",
+        "if in_bulk and (alone := together.why_alone(item)):",
+        'if in_bulk and (alone := ""):',
+        f"{APPROVALS}apr_08_gates_warnings_and_policies_keep_an_item_out",
+    ),
+    guard(
+        "APR-09",
+        "a drop is a POST",
+        "outbox/views.py",
+        "@require_POST\n@login_required\ndef drop(",
+        "@login_required\ndef drop(",
+        f"{APPROVALS}apr_09_no_door_to_a_decision_opens_by_anything_but_a_post",
+    ),
+    guard(
+        "APR-09",
+        "to be shown all of a long payload is a POST too",
+        "outbox/views.py",
+        "@require_POST\n@login_required\ndef show_all(",
+        "@login_required\ndef show_all(",
+        f"{APPROVALS}apr_09_no_door_to_a_decision_opens_by_anything_but_a_post",
+    ),
+    guard(
+        "APR-10",
+        "what can't be seen becomes a chip",
+        "outbox/characters.py",
+        'HIDDEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})',
+        "HIDDEN = frozenset()",
+        f"{APPROVALS}apr_10_what_hides_is_in_sight_wherever_an_agents_text_is_shown",
+    ),
+    guard(
+        "APR-10",
+        "a host is shown as the network knows it",
+        "outbox/characters.py",
+        'return "" if coded.lower() == host.lower() else coded',
+        'return ""',
+        f"{APPROVALS}apr_10_a_host_in_mixed_letters_is_shown_as_the_network_knows_it",
+    ),
+    guard(
+        "APR-11",
+        "the oldest stands first",
+        "outbox/models.py",
+        'return self.order_by("awaiting_since", "queued_at", "pk")',
+        'return self.order_by("-awaiting_since", "queued_at", "pk")',
+        f"{APPROVALS}apr_11_age_and_expiry_are_shown_and_sorted_on",
+    ),
+    guard(
+        "APR-11",
+        "a reminder is told once",
+        "outbox/telling.py",
+        "Notice.objects.filter(pk__in=[notice.pk for notice in told]).update(delivered_at=Clock(), error=error)",
+        "pass",
+        f"{NOTICES}a_webhook_that_did_not_take_it_is_called_again_under_the_same_id",
+    ),
+    guard(
+        "UI-01",
+        "a press without a session leads to the login, and back to the page it was on",
+        "sagaboard/web.py",
+        '    answer["HX-Redirect"] = f"{_login_path()}?next={quote(here)}"\n',
+        "",
+        f"{APPROVALS}ui_01_a_press_after_the_session_ended_decides_nothing_and_leads_to_the_login",
+    ),
+    guard(
+        "UI-02",
+        "a second press by the same person is no second decision",
+        "outbox/services.py",
+        "            return  # a double click: the yes stands already",
+        "            pass",
+        f"{APPROVALS}ui_02_every_button_pressed_twice_at_once_changes_one_thing[approve]",
+    ),
+]
+
+ACCESS = [
+    guard(
+        "SEC-01",
+        "items are looked for among those a person sees",
+        "outbox/views.py",
+        "return get_object_or_404(Item.objects.visible_to(request.user).with_everything(), pk=item_id)",
+        "return get_object_or_404(Item.objects.with_everything(), pk=item_id)",
+        f"{SECURITY}sec_01_what_belongs_to_another_team_is_not_there",
+    ),
+    guard(
+        "SEC-01",
+        "runs are those of one's teams",
+        "runs/models/run.py",
+        "return self.filter(Q(team__in=user.teams.all()) | Q(team__in=watched) | Q(owner=user)).distinct()",
+        "return self",
+        f"{SECURITY}sec_01_what_belongs_to_another_team_is_not_there",
+    ),
+    guard(
+        "SEC-01",
+        "a token speaks of its own runs",
+        "runs/models/run.py",
+        "        return self.filter(team=token.team_id)\n",
+        "        return self\n",
+        f"{SECURITY}sec_01_a_token_of_another_team_opens_nothing",
+    ),
+    guard(
+        "SEC-03",
+        "the run-time role only reads the log and adds to it",
+        "runs/roles.py",
+        'APPEND_ONLY = ("runs_logentry", "runs_storedpayload")',
+        'APPEND_ONLY = ("runs_logentry",)',
+        f"{SECURITY}sec_03_the_application_cannot_change_history",
+    ),
+    guard(
+        "SEC-03",
+        "a decision keeps its name when the account goes",
+        "outbox/services.py",
+        "        by_name=str(by),\n",
+        '        by_name="",\n',
+        f"{SECURITY}sec_03_names_and_roles_stay_readable_after_the_account_is_gone",
+    ),
+    guard(
+        "SEC-04",
+        "the queue wants a session",
+        "outbox/views.py",
+        "@require_safe\n@login_required\ndef queue(",
+        "@require_safe\ndef queue(",
+        f"{SECURITY}sec_04_only_the_listed_routes_answer_whoever_has_no_business_there",
+    ),
+]
+
+GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS, *DECIDING, *ACCESS]
