@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 
+from outbox import governing
+from outbox.forms import PolicyForm
 from outbox.models import Decision, Item, Policy, Version
-from runs.models import CapabilityRecord
 from sagaboard.accounts.admin import ModelAdmin, ReadOnly
-
-if TYPE_CHECKING:
-    PolicyModelForm = forms.ModelForm[Policy]
-else:
-    PolicyModelForm = forms.ModelForm
-
-
-class PolicyForm(PolicyModelForm):
-    """Who must approve what. The version is not typed: it rises with every change."""
-
-    class Meta:
-        model = Policy
-        exclude = ("version",)
-
-    def clean_capability(self) -> str:
-        name: str = self.cleaned_data["capability"]
-        if name and not CapabilityRecord.objects.filter(name=name).exists():
-            raise forms.ValidationError("No capability is called that.")
-        return name
+from sagaboard.accounts.models import User
 
 
 @admin.register(Policy)
@@ -41,10 +23,14 @@ class PolicyAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Policy, form: Any, change: bool) -> None:
         """A changed policy is a new version: decisions name the one they were made under."""
-        if change and form.changed_data:
-            # The row is read again under a lock: two admins saving at once make two versions, not one twice.
-            obj.version = Policy.objects.select_for_update().get(pk=obj.pk).version + 1
+        if form.changed_data:
+            governing.next_version(obj)
         super().save_model(request, obj, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        if form.changed_data:
+            governing.keep(form.instance, by=cast(User, request.user))
 
 
 @admin.register(Item)

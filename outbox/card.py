@@ -14,15 +14,15 @@ from outbox.editing import is_editable
 from outbox.models import Decision, Item, Version
 from outbox.outcome import Outcome, outcome_of
 from outbox.payloads import Sheet, sheet
-from outbox.policies import Approver, approvers, was_served
+from outbox.policies import Approver, approvers, disabled_why, was_served
 from outbox.services import fates
 from outbox.states import Fate, ItemState
+from outbox.warnings import warnings_of
 from runs import registry
 from runs.models import Step
 from runs.states import HAS_ENDED_WELL, Audience, CheckState, StepState
 from sagaboard.accounts.models import User
 
-DAY = dt.timedelta(hours=24)
 WHO = {Audience.CLIENTS: "client", Audience.PEOPLE: "the team", Audience.MACHINES: "its system"}
 
 
@@ -70,20 +70,41 @@ class Card:
         return self.item.expires_at - timezone.now() if self.item.expires_at else None
 
     @property
+    def is_sent(self) -> bool:
+        return self.item.state == ItemState.SENT
+
+    @property
+    def never_sent(self) -> bool:
+        return self.item.closed_at is not None and not self.is_sent
+
+    @property
+    def is_open(self) -> bool:
+        """Decidable as far as time goes; the sweep may not have come by yet."""
+        return self.item.is_awaiting and not self.item.has_lapsed
+
+    @property
+    def at_the_end(self) -> str:
+        """What becomes of it when nobody answers."""
+        run = self.item.step.run
+        if self.item.is_gate:
+            return "Unanswered, the run fails then, and what it did is undone. Nothing is sent."
+        return f"Unanswered, nothing is sent then, and {run.owner} asks again or drops it."
+
+    @property
     def may_approve(self) -> bool:
-        return self.item.is_awaiting and self.is_whole and not self.why_not and all(one.ok for one in self.before)
+        return self.is_open and self.is_whole and not self.why_not and all(one.ok for one in self.before)
 
     @property
     def may_edit(self) -> bool:
-        return self.item.is_awaiting and self.editable and not self.why_no_reject
+        return self.is_open and self.editable and not self.why_no_reject
 
     @property
     def may_show_all(self) -> bool:
-        return self.item.is_awaiting and not self.is_whole
+        return self.is_open and not self.is_whole
 
     @property
     def may_reject(self) -> bool:
-        return self.item.is_awaiting and not self.why_no_reject
+        return self.is_open and not self.why_no_reject
 
     @property
     def may_ask_again(self) -> bool:
@@ -134,12 +155,12 @@ def card_of(item: Item, user: User, *, read: str = "") -> Card:
         version=item.current,
         sheet=laid_out,
         before=list(_before(item, siblings)),
-        warnings=[*laid_out.warnings, *_unusual(item)],
+        warnings=warnings_of(item, laid_out),
         cannot_be_taken_back=_cannot_be_taken_back(item.step),
         after=_after(item, siblings),
         steps=item.step.run.steps.count(),
         outcome=outcome_of(item, siblings, user),
-        why_not=approver.why_not(item) or ("you said yes already" if approver.said_yes(item) else ""),
+        why_not=approver.why_not(item) or ("you said yes already" if approver.said_yes(item) else "") or disabled_why(item),
         why_no_reject=approver.no_right(item),
         approvers=rights,
         decisions=list(item.decisions.all()),
@@ -187,19 +208,6 @@ def _steps(numbers: list[int]) -> str:
     if numbers == list(range(numbers[0], numbers[-1] + 1)):
         return f"Steps {numbers[0]}–{numbers[-1]}"
     return f"Steps {', '.join(str(number) for number in numbers)}"
-
-
-def _unusual(item: Item) -> Iterator[str]:
-    """A host never written to before, and the same text sent lately."""
-    version = item.current
-    sent = Version.objects.filter(item__state=ItemState.SENT).exclude(item=item)
-    if item.state in (ItemState.SENT, ItemState.REJECTED, ItemState.WITHDRAWN, ItemState.DROPPED):
-        return
-    url = version.to.get("url")
-    if url and not sent.filter(to__url__startswith="/".join(str(url).split("/")[:3])).exists():
-        yield "Nothing was ever sent to this host through sagaboard"
-    if sent.filter(body=version.body, to__recipient=version.to.get("recipient"), item__closed_at__gt=timezone.now() - DAY).exists():
-        yield "The same text went to the same recipient within the last 24 h"
 
 
 def _cannot_be_taken_back(step: Step) -> str:

@@ -44,6 +44,8 @@ class Line:
     segments: list[Segment]
     # Beside a value that replaces a known one.
     was: str = ""
+    # Where several are read together: the first has another here.
+    differs: bool = False
 
     @property
     def flagged(self) -> bool:

@@ -3,7 +3,6 @@
 import datetime as dt
 
 from outbox.models import Item
-from outbox.policies import Approver
 from outbox.states import ItemState
 from runs import ages
 from sagaboard.accounts.models import User
@@ -11,9 +10,7 @@ from sagaboard.web import Count, counts
 
 
 def waiting_for(user: User) -> Count:
-    approver = Approver(user)
-    waiting = Item.objects.visible_to(user).awaiting().with_everything()
-    return Count(sum(approver.waits(item) for item in waiting[:200]), "hot", "wait for you")
+    return Count(Item.objects.visible_to(user).waiting_for(user).count(), "hot", "wait for you")
 
 
 counts["outbox"] = waiting_for

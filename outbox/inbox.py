@@ -6,19 +6,49 @@ import dataclasses
 import datetime as dt
 import hashlib
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 from django.utils import timezone
 
-from outbox.models import Item
+from outbox.models import Item, ItemQuerySet
 from outbox.policies import Approver
 from outbox.states import ItemState
-from runs.states import RunState
+from runs.states import Audience, RunState
 from sagaboard.accounts.models import User
 
-AT_MOST = 200
+# Rows of a group; a group that has more says so.
+AT_MOST = 100
 PAGE = 50
 # From here on an item is marked with a clock.
 SOON = dt.timedelta(minutes=30)
+
+
+@dataclasses.dataclass(frozen=True)
+class Filters:
+    """What the queue is narrowed to. A wrong value narrows nothing."""
+
+    q: str = ""
+    audience: str = ""
+    soon: bool = False
+
+    @classmethod
+    def read(cls, given: dict[str, str]) -> Filters:
+        text = given.get("q", "").replace("\x00", "").strip()[:200]
+        audience = given.get("audience", "")
+        return cls(text, audience if audience in Audience.values else "", given.get("soon", "") == "1")
+
+    def narrow(self, items: ItemQuerySet, now: dt.datetime) -> ItemQuerySet:
+        if self.q:
+            items = items.matching(self.q)
+        if self.audience:
+            items = items.filter(step__audience=self.audience)
+        return items.filter(expires_at__lt=now + SOON) if self.soon else items
+
+    @property
+    def query(self) -> str:
+        """The same as the end of an address; "" for none."""
+        given = {"q": self.q, "audience": self.audience, "soon": "1" if self.soon else ""}
+        return urlencode({name: value for name, value in given.items() if value})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +63,15 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A part of the queue."""
+    """A part of the queue; `count` is how many there are, of which the first are `rows`."""
 
     title: str
-    note: str
+    count: int
     rows: list[Row]
+
+    @property
+    def note(self) -> str:
+        return f"the first {len(self.rows)} of {self.count}" if self.count > len(self.rows) else str(self.count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,30 +79,32 @@ class Inbox:
     groups: list[Group]
     for_you: int
     for_others: int
+    filters: Filters
 
     @property
     def seen(self) -> str:
         """Changes when anything that the queue shows has changed, and only then."""
         facts = [
-            (group.title, row.item.pk, row.item.state, row.item.digest, row.why, row.soon) for group in self.groups for row in group.rows
+            (group.title, group.count, row.item.pk, row.item.state, row.item.digest, row.why, row.soon)
+            for group in self.groups
+            for row in group.rows
         ]
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
-def inbox_of(user: User) -> Inbox:
-    """Everything open that this person may see."""
-    now, approver = timezone.now(), Approver(user)
-    items = list(Item.objects.visible_to(user).open().with_everything().order_by("awaiting_since", "queued_at", "pk")[:AT_MOST])
-    mine = [Row(item, "await", _what_for(item), _ends_soon(item, now)) for item in items if approver.waits(item)]
-    theirs = [_elsewhere(approver, item, now) for item in items if item.is_awaiting and not approver.waits(item)]
+def inbox_of(user: User, filters: Filters | None = None) -> Inbox:
+    """Everything open that this person may see, as far as `filters` let through; the oldest first."""
+    now, approver, filters = timezone.now(), Approver(user), filters or Filters()
+    items = filters.narrow(Item.objects.visible_to(user).open(), now)
+    mine = items.waiting_for(user)
     groups = [
-        Group("For you", "oldest first" if mine else "nothing waits for you", mine),
-        _group("For someone else", theirs),
-        _group("Expired, for you to ask again or drop", _rows(items, ItemState.EXPIRED, "expired", _expired, of=user)),
-        _group("Approved, not sent yet", _rows(items, ItemState.APPROVED, "approved", _on_its_way)),
-        _group("Held until their run is green", _rows(items, ItemState.HELD, "queued", _held)),
+        _group("For you", mine, lambda item: Row(item, "await", _what_for(item), _ends_soon(item, now))),
+        _group("For someone else", items.decidable().exclude(pk__in=mine.values("pk")), lambda item: _elsewhere(approver, item, now)),
+        _group("Expired, for you to ask again or drop", items.expired().filter(step__run__owner=user), _row("expired", _expired)),
+        _group("Approved, not sent yet", items.approved(), _row("approved", _on_its_way)),
+        _group("Held until their run is green", items.filter(state=ItemState.HELD), _row("queued", _held)),
     ]
-    return Inbox([group for group in groups if group.rows or group.title == "For you"], len(mine), len(theirs))
+    return Inbox([group for group in groups if group.count or group.title == "For you"], groups[0].count, groups[1].count, filters)
 
 
 def decided(user: User, *, before: int = 0) -> list[Item]:
@@ -79,17 +115,17 @@ def decided(user: User, *, before: int = 0) -> list[Item]:
 
 def next_for(user: User, item: Item) -> Item | None:
     """The next item that waits for this person, after they dealt with `item`."""
-    approver = Approver(user)
-    waiting = Item.objects.visible_to(user).awaiting().exclude(pk=item.pk).with_everything().order_by("awaiting_since", "pk")
-    return next((one for one in waiting[:AT_MOST] if approver.waits(one)), None)
+    return Item.objects.visible_to(user).waiting_for(user).exclude(pk=item.pk).with_everything().in_queue_order().first()
 
 
-def _group(title: str, rows: list[Row]) -> Group:
-    return Group(title, str(len(rows)), rows)
+def _group(title: str, items: ItemQuerySet, row: Callable[[Item], Row]) -> Group:
+    found = [row(item) for item in items.with_everything().in_queue_order()[: AT_MOST + 1]]
+    count = len(found) if len(found) <= AT_MOST else items.count()
+    return Group(title, count, found[:AT_MOST])
 
 
-def _rows(items: list[Item], state: ItemState, icon: str, why: Callable[[Item], str], *, of: User | None = None) -> list[Row]:
-    return [Row(item, icon, why(item)) for item in items if item.state == state and (of is None or item.step.run.owner_id == of.pk)]
+def _row(icon: str, why: Callable[[Item], str]) -> Callable[[Item], Row]:
+    return lambda item: Row(item, icon, why(item))
 
 
 def _elsewhere(approver: Approver, item: Item, now: dt.datetime) -> Row:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Self
+import datetime as dt
+from typing import Any, Self
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, Subquery
+from django.utils import timezone
 from guardian.shortcuts import get_objects_for_user
 
-from outbox.states import ItemState, Verdict
+from outbox.states import ItemState, NoticeKind, Verdict
 from runs.capability import Payload
+from runs.clock import Clock
 from runs.models import CapabilityRecord, Run, Step
 from runs.states import GOING_FORWARD, Audience, RunState, StepState
 from sagaboard.accounts.models import User
@@ -50,9 +53,30 @@ class Policy(models.Model):
     def __str__(self) -> str:
         return f"{self.capability or 'every capability'}, {self.audience or 'every audience'}"
 
+    def get_absolute_url(self) -> str:
+        return f"/policies/{self.pk}/"
+
+    @property
+    def waits_for(self) -> dt.timedelta:
+        return dt.timedelta(seconds=self.open_for)
+
     def lets_edit(self, name: str) -> bool:
         """Whether a reviewer may change this argument."""
         return name in self.editable or "*" in self.editable
+
+
+class PolicyVersion(models.Model):
+    """What a policy said, for the decisions that were made under it. It goes only with a policy that no item ever had."""
+
+    policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    rules = models.JSONField()
+    made_by = models.CharField(max_length=200)
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["policy", "number"], name="policy_version_once")]
 
 
 class ItemQuerySet(models.QuerySet["Item"]):
@@ -71,6 +95,31 @@ class ItemQuerySet(models.QuerySet["Item"]):
     def awaiting(self) -> Self:
         return self.filter(state=ItemState.AWAITING)
 
+    def decidable(self) -> Self:
+        """In front of people, and in time by the database's clock."""
+        return self.awaiting().filter(expires_at__gt=Clock())
+
+    def waiting_for(self, user: User) -> Self:
+        """Those that wait for this very person: as `policies.Approver` judges one, but all at once, so that counts are true."""
+        return self.decidable().filter(_right_of(user)).exclude(pk__in=self._of_same_eyes(user)).exclude(_yes_of(user))
+
+    def _of_same_eyes(self, user: User) -> models.QuerySet[Any, Any]:
+        newest = Version.objects.filter(item=OuterRef("pk")).order_by("-number").values("edited_by")[:1]
+        run = "step__run__"
+        asked = Q(**{f"{run}owner": user}) | Q(**{f"{run}token__person": user}) | Q(step__asked_by=user) | Q(**{f"{run}opened_by": user})
+        apply = Q(policy=None) | Q(policy__four_eyes=True)
+        return self.model.objects.annotate(editor=Subquery(newest)).filter(apply, asked | Q(editor=user.pk)).values("pk")
+
+    def matching(self, text: str) -> Self:
+        """Free text over title, capability, run, agent, ticket, recipient; a run's number; the beginning of a digest."""
+        titled = Version.objects.filter(item=OuterRef("pk"), digest=OuterRef("digest")).filter(
+            Q(title__icontains=text) | Q(to__recipient__icontains=text)
+        )
+        run = Q(step__run__title__icontains=text) | Q(step__run__agent__icontains=text) | Q(step__run__ticket__icontains=text)
+        number = Q(step__run=int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else Q()
+        digest = Q(digest__startswith=text.lower().replace(" ", "")) if len(text) >= 8 else Q()
+        return self.filter(Q(step__capability__icontains=text) | run | number | digest | Q(Exists(titled)))
+
     def approved(self) -> Self:
         return self.filter(state=ItemState.APPROVED)
 
@@ -87,8 +136,35 @@ class ItemQuerySet(models.QuerySet["Item"]):
             "versions", "decisions"
         )
 
+    def expired(self) -> Self:
+        """Nobody answered in time, noted or not yet."""
+        return self.filter(Q(state=ItemState.EXPIRED) | Q(state=ItemState.AWAITING, expires_at__lte=Clock()))
+
+    def in_queue_order(self) -> Self:
+        """The oldest first."""
+        return self.order_by("awaiting_since", "queued_at", "pk")
+
     def in_order(self) -> Self:
         return self.order_by("step__number")
+
+
+def _right_of(user: User) -> Q:
+    """Items that this person has the right to decide, whoever asked for them."""
+    if not user.is_active:
+        return Q(pk__in=[])
+    if user.is_superuser:
+        return Q()
+    naming = Policy.objects.filter(Q(people__isnull=False) | Q(groups__isnull=False)).values("pk")
+    mine = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all())).values("pk")
+    granted = get_objects_for_user(user, "runs.decide_capability", CapabilityRecord, accept_global_perms=False)
+    by_role = Q(step__run__team__in=user.teams.all()) if user.has_perm("runs.decide_capability") else Q(pk__in=[])
+    unnamed = Q(policy=None) | ~Q(policy__in=naming)
+    return Q(policy__in=mine) | (unnamed & (Q(step__capability__in=granted.values("name")) | by_role))
+
+
+def _yes_of(user: User) -> Exists:
+    yeses = Decision.objects.filter(item=OuterRef("pk"), digest=OuterRef("digest"), by=user, verdict=Verdict.APPROVE, voided_at=None)
+    return Exists(yeses)
 
 
 class Item(models.Model):
@@ -104,6 +180,8 @@ class Item(models.Model):
     awaiting_since = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
+    # The `awaiting_since` for which it is written down who is to be told.
+    told_for = models.DateTimeField(null=True, blank=True)
 
     objects = ItemQuerySet.as_manager()
 
@@ -131,6 +209,11 @@ class Item(models.Model):
     @property
     def is_awaiting(self) -> bool:
         return self.state == ItemState.AWAITING
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Its time is over, also where nothing has noted it yet. Pages only: decisions go by the database's clock."""
+        return self.expires_at is not None and self.expires_at <= timezone.now()
 
     @property
     def quorum(self) -> int:
@@ -208,3 +291,27 @@ class Decision(models.Model):
             models.UniqueConstraint(fields=["item"], condition=Q(verdict="reject", voided_at=None), name="decision_one_rejection"),
             models.CheckConstraint(condition=~Q(verdict="reject") | ~Q(reason=""), name="decision_rejection_has_reason"),
         ]
+
+
+class Notice(models.Model):
+    """A person or a webhook is to be told once that an item waits; kept until it was delivered or is not so any more."""
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="notices")
+    # The item's `awaiting_since`: asked again, it is told again.
+    round = models.DateTimeField()
+    kind = models.CharField(max_length=8, choices=NoticeKind)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
+    # The name of a configured one; "" where a person is told.
+    webhook = models.CharField(max_length=80, blank=True)
+    due_at = models.DateTimeField()
+    attempts = models.PositiveIntegerField(default=0)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["item", "round", "kind", "person"], condition=Q(webhook=""), name="notice_once_per_person"),
+            models.UniqueConstraint(fields=["item", "round", "kind", "webhook"], condition=~Q(webhook=""), name="notice_once_per_webhook"),
+            models.CheckConstraint(condition=Q(person=None) ^ Q(webhook=""), name="notice_has_one_receiver"),
+        ]
+        indexes = [models.Index(fields=["due_at"], name="notice_undelivered", condition=Q(delivered_at=None))]

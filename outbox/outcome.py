@@ -12,10 +12,12 @@ from runs.models import Run, Step
 from runs.states import RunState, StepState
 from sagaboard.accounts.models import User
 
-FATES = {
-    Fate.DROP: "Only this item was dropped; the run goes on without it.",
-    Fate.COMPENSATE: "The run is being undone.",
-    Fate.SEND_BACK: "It went back to the agent.",
+UNDONE = {
+    RunState.FAILED: "The run failed.",
+    RunState.COMPENSATING: "The run is being undone.",
+    RunState.COMPENSATED: "The run was undone.",
+    RunState.STUCK: "The run was to be undone, and is stuck.",
+    RunState.LEFT_STANDING: "What the run did was left standing.",
 }
 
 
@@ -37,7 +39,7 @@ def outcome_of(item: Item, siblings: list[Item], user: User) -> Outcome:
     if item.state == ItemState.HELD:
         return Outcome("Nothing to decide yet.", "Its run is not green: the agent is still at work, or checks are not in.", icon="queued")
     if item.state == ItemState.AWAITING:
-        return _some_yeses(item, user)
+        return _expired(item, run) if item.has_lapsed else _some_yeses(item, user)
     if item.state == ItemState.APPROVED:
         return _approved(item, siblings, user)
     if item.state == ItemState.SENT:
@@ -89,8 +91,23 @@ def _rejected(item: Item, user: User) -> Outcome:
     last = next((one for one in reversed(list(item.decisions.all())) if one.verdict == Verdict.REJECT), None)
     if last is None:
         return Outcome("Nothing was sent.", icon="rejected", at=item.closed_at)
-    then = FATES.get(Fate(last.fate), "") if last.fate else ""
+    then = _since(last.fate, item.step.run)
     return Outcome(f"Nothing was sent. {_capital(_names([last], user))} rejected this.", then, last.reason, icon="rejected", at=last.at)
+
+
+def _since(fate: str, run: Run) -> str:
+    """What became of the run after a rejection, as it is now."""
+    if fate == Fate.COMPENSATE:
+        return UNDONE.get(RunState(run.state), "")
+    if fate == Fate.SEND_BACK:
+        return "It went back to the agent." if run.state == RunState.OPEN else f"It went back to the agent; {_now(run)}."
+    if run.is_going_forward:
+        return "Only this item was dropped; the run goes on without it."
+    return f"Only this item was dropped; {_now(run)}."
+
+
+def _now(run: Run) -> str:
+    return f"the run is {run.get_state_display().lower()} now" if run.state != RunState.SUCCEEDED else "the run succeeded without it"
 
 
 def _expired(item: Item, run: Run) -> Outcome:

@@ -32,6 +32,12 @@ def needs_yes(item: Item) -> bool:
     return item.policy is None or item.policy.needs_yes
 
 
+def disabled_why(item: Item) -> str:
+    """Why nothing of its capability goes out now; "" unless it is disabled."""
+    found = CapabilityRecord.objects.filter(name=item.step.capability).exclude(disabled_at=None).first()
+    return f"{found.name} is disabled: {found.disabled_why or 'no reason was given'}" if found else ""
+
+
 def was_served(version: Version, user: User) -> bool:
     """Whether the server has shown this person the whole of it."""
     return version.served.filter(person=user).exists()

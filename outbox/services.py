@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from outbox import editing, release
+from outbox import editing, release, together
 from outbox.exceptions import NotDecidable
 from outbox.models import Decision, Item, Served, Version
-from outbox.policies import Approver, policy_for, was_served
+from outbox.policies import Approver, disabled_why, policy_for, was_served
 from outbox.states import Fate, ItemState, Verdict
 from runs import keys, lifecycle, registry
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, Run, Step
+from runs.models import Run, Step
 from runs.states import RunState
 from sagaboard.accounts.models import User
 
@@ -49,13 +49,15 @@ def _who_asked(run: Run, step: Step) -> str:
     return asked or f"token:{run.agent}"
 
 
-def approve(item: Item, *, digest: str, by: User) -> None:
-    """Approves exactly what `digest` names; NotDecidable when that is no longer possible."""
+def approve(item: Item, *, digest: str, by: User, in_bulk: bool = False) -> None:
+    """Approves exactly what `digest` names; NotDecidable when that is no longer possible, or not together with others."""
     with locked_run(item.step.run_id) as run:
         item = _current(item)
         if any(one.by_id == by.pk and one.verdict == Verdict.APPROVE and one.digest == digest for one in item.standing()):
             return  # a double click: the yes stands already
         check_decidable(run, item, digest=digest, by=by)
+        if in_bulk and (alone := together.why_alone(item)):
+            raise NotDecidable(f"It is decided by itself: {alone}. Nothing was sent.")
         _decide(run, item, by, Verdict.APPROVE, digest)
         if len(item.standing()) < item.quorum:
             return
@@ -134,8 +136,8 @@ def check_decidable(run: Run, item: Item, *, digest: str, by: User, approves: bo
     in_time = run.state == RunState.RELEASING or (item.is_gate and run.state == RunState.OPEN)
     if not in_time:
         raise NotDecidable(f"The run is {run.get_state_display().lower()}; nothing is sent now.")
-    if approves and (disabled := CapabilityRecord.objects.filter(name=item.step.capability).exclude(disabled_at=None).first()):
-        raise NotDecidable(f"{disabled.name} is disabled: {disabled.disabled_why or 'no reason was given'}. Nothing was sent.")
+    if approves and (disabled := disabled_why(item)):
+        raise NotDecidable(f"{disabled}. Nothing was sent.")
     approver = Approver(by)
     why = approver.no_right(item) or (approver.same_eyes(item) if approves else "")
     if approves and item.current.is_long and not was_served(item.current, by):

@@ -8,6 +8,7 @@ app_name = "outbox"
 urlpatterns = [
     path("", views.queue, name="queue"),
     path("live/", views.live, name="live"),
+    path("bulk/", views.bulk, name="bulk"),
     path("<int:item_id>/", views.card, name="item"),
     path("<int:item_id>/approve/", views.approve, name="approve"),
     path("<int:item_id>/edit/", views.edit, name="edit"),

@@ -8,16 +8,19 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from outbox import services
-from outbox.card import card_of
+from outbox.card import Card, card_of
 from outbox.difference import difference
 from outbox.exceptions import NotDecidable, WrongEdit
+from outbox.figures import of_items
 from outbox.forms import Drop, Edit, Rejection
-from outbox.inbox import PAGE, decided, inbox_of, next_for
+from outbox.inbox import PAGE, Filters, Inbox, decided, inbox_of, next_for
 from outbox.models import Item
 from outbox.payloads import sheet
+from outbox.together import AT_MOST, Together, review
+from runs.states import Audience
 from sagaboard.web import PageRequest
 
 FORMS: dict[str, Callable[[Item], Any]] = {"edit": Edit, "reject": Rejection, "drop": lambda item: Drop()}
@@ -30,8 +33,10 @@ def queue(request: PageRequest) -> HttpResponse:
     """What waits, or with ?decided what is over."""
     if "decided" in request.GET:
         items = decided(request.user, before=_number(request, "before"))
-        return render(request, "outbox/decided.html", {"items": items, "older": items[-1].pk if len(items) == PAGE else None})
-    return render(request, "outbox/outbox.html", {"inbox": inbox_of(request.user)})
+        seen = Item.objects.visible_to(request.user).values_list("pk", flat=True)
+        context = {"items": items, "older": items[-1].pk if len(items) == PAGE else None, "figures": of_items(list(seen))}
+        return render(request, "outbox/decided.html", context)
+    return render(request, "outbox/outbox.html", {"inbox": _inbox(request), "audiences": Audience.values})
 
 
 @require_safe
@@ -47,7 +52,7 @@ def card(request: PageRequest, item_id: int) -> HttpResponse:
 @login_required
 def live(request: PageRequest) -> HttpResponse:
     """What changed in the queue and on the open card since `seen` and `card`; 204 if nothing did."""
-    inbox = inbox_of(request.user)
+    inbox = _inbox(request)
     item = Item.objects.visible_to(request.user).with_everything().filter(pk=_number(request, "item")).first()
     shown = card_of(item, request.user) if item is not None else None
     queue_moved = request.GET.get("seen") != inbox.seen
@@ -81,6 +86,52 @@ def reject(request: PageRequest, item_id: int) -> HttpResponse:
     except NotDecidable as exc:
         return _refused(request, item, exc)
     return _decided(item)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def bulk(request: PageRequest) -> HttpResponse:
+    """Several of one kind, every one in full with a box that is not ticked; a POST decides on those that were, one by one."""
+    if request.method == "POST":
+        return _bulk_decided(request)
+    chosen = [_pk(pk) for pk in request.GET.getlist("item")]
+    items = list(Item.objects.visible_to(request.user).with_everything().filter(pk__in=chosen).in_queue_order())
+    return render(request, "outbox/bulk.html", {"together": _together(request, items)})
+
+
+def _bulk_decided(request: PageRequest) -> HttpResponse:
+    """Each is bound to the digest that stood beside its box. One that is refused stops no other."""
+    ticked = [(_pk(pk), digest) for pk, _, digest in (value.partition(":") for value in request.POST.getlist("yes"))]
+    known = Item.objects.visible_to(request.user).with_everything().in_bulk([pk for pk, _ in ticked])
+    named = [(known[pk], digest) for pk, digest in ticked if pk in known]
+    if not named or len(named) > AT_MOST or len({item.step.capability for item, _ in named}) > 1:
+        wrong = f"Nothing was sent. Tick between one and {AT_MOST} calls of one kind."
+        shown = [item for item, _ in named][: AT_MOST * 2]
+        return render(request, "outbox/bulk.html", {"together": _together(request, shown), "wrong": wrong}, status=422)
+    results = [(item, _one_of_several(request, item, digest)) for item, digest in named]
+    items = Item.objects.with_everything().in_bulk([item.pk for item, _ in named])
+    lines = [(items[item.pk], refusal) for item, refusal in results]
+    sent = sum(not refusal for _, refusal in lines)
+    return render(request, "outbox/bulk_done.html", {"lines": lines, "sent": sent, "refused": len(lines) - sent})
+
+
+def _one_of_several(request: PageRequest, item: Item, digest: str) -> str:
+    try:
+        services.approve(item, digest=digest, by=request.user, in_bulk=True)
+    except NotDecidable as exc:
+        return services.record_refusal(item, exc, by=request.user)
+    return ""
+
+
+def _together(request: PageRequest, items: list[Item]) -> Together:
+    cards = {item.pk: card_of(item, request.user) for item in items}
+    return review(items, {pk: _why_not(shown) for pk, shown in cards.items() if not shown.may_approve})
+
+
+def _why_not(shown: Card) -> str:
+    if not shown.is_open:
+        return f"{shown.outcome.says} {shown.outcome.then}".strip()
+    return shown.why_not or next((one.text for one in shown.before if not one.ok), "") or "show all of it first"
 
 
 @require_POST
@@ -158,7 +209,7 @@ def _page(
         form = FORMS[confirm](item)
     shown = card_of(item, request.user, read=read)
     after = next_for(request.user, item) if "done" in request.GET or refusal else None
-    context = {"inbox": inbox_of(request.user), "card": shown, "confirm": confirm, "form": form, "refusal": refusal, "next": after}
+    context = {"inbox": _inbox(request), "card": shown, "confirm": confirm, "form": form, "refusal": refusal, "next": after}
     return render(request, "outbox/item.html", {**context, "done": "done" in request.GET}, status=status)
 
 
@@ -173,6 +224,14 @@ def _decided(item: Item) -> HttpResponse:
     return redirect(f"{item.get_absolute_url()}?done=1")
 
 
+def _inbox(request: PageRequest) -> Inbox:
+    return inbox_of(request.user, Filters.read(request.GET.dict()))
+
+
 def _number(request: PageRequest, name: str) -> int:
-    given = request.GET.get(name, "")
+    return _pk(request.GET.get(name, ""))
+
+
+def _pk(given: str) -> int:
+    """The number of a row; 0, which none has, for anything else."""
     return int(given) if given.isdecimal() and len(given) < 19 else 0

@@ -119,12 +119,14 @@ def test_a_changed_policy_is_a_new_version(client, root):
     client.post(at("outbox.policy", policy.pk)("change"), {**fields, "version": 40})
     policy.refresh_from_db()
     assert (policy.version, policy.quorum) == (2, 2)
-    client.post(at("outbox.policy", policy.pk)("change"), {**fields, "people": [root.pk]})
+    named = {**fields, "people": [root.pk, make_user("other").pk]}
+    client.post(at("outbox.policy", policy.pk)("change"), named)
     policy.refresh_from_db()
-    assert (policy.version, list(policy.people.all())) == (3, [root])
-    client.post(at("outbox.policy", policy.pk)("change"), {**fields, "people": [root.pk]})
+    assert (policy.version, policy.people.count()) == (3, 2)
+    client.post(at("outbox.policy", policy.pk)("change"), named)
     policy.refresh_from_db()
     assert policy.version == 3
+    assert [one.number for one in policy.versions.all()] == [3, 2]
 
 
 def test_an_audience_gets_an_owner_and_an_address(client, root):
