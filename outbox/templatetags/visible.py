@@ -19,6 +19,12 @@ def visible(text: str) -> SafeString:
 
 
 @register.filter
+def plain(text: object) -> str:
+    """The same where no markup can stand: a label, the page's title. What hides is written out."""
+    return "\n".join("".join(f"⟨{one.text}⟩" if one.kind == "chip" else one.text for one in line.segments) for line in show(str(text)))
+
+
+@register.filter
 def marked(line: Line) -> SafeString:
     """One line of a payload."""
     return format_html_join("", "{}", ((_html(segment),) for segment in line.segments))

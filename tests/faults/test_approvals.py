@@ -487,32 +487,38 @@ def everything():
 HIDING = ["\u202e", "\u200b", "\u2066", "\U000e0041", "\ufe0f", "\ue000", "\u2028", "\x85"]
 
 
-@pytest.mark.parametrize("character", HIDING, ids=lambda character: f"U+{ord(character):04X}")
-def test_apr_10_what_hides_is_in_sight_wherever_an_agents_text_is_shown(alice, carol, token, character, monkeypatch):
-    hidden = f"pay{character}ee"
+def test_apr_10_what_hides_is_in_sight_wherever_an_agents_text_is_shown(alice, carol, token):
+    hidden = f"pay{'x'.join(HIDING)}ee"
     set_policy(editable=["value"])
-    run = make_waiting(
-        token=token, plan=[{"ref": "tell", "capability": "tell_client", "args": {"name": hidden, "value": hidden}}], why=hidden
-    )
+    plan = [{"ref": "tell", "capability": "tell_client", "args": {"name": hidden, "value": hidden}}]
+    run = make_waiting(token=token, plan=plan, why=hidden)
     type(run).objects.filter(pk=run.pk).update(title=hidden)
     go_green(run)
     item = item_of(run, "tell")
     services.edit(item, digest=item.digest, by=carol, fields={"value": hidden + "!"})
     client = signed_in(alice)
-    for path in (
-        "/outbox/",
-        f"/outbox/{item.pk}/",
-        f"/outbox/{item.pk}/?confirm=approve",
-        f"/outbox/{item.pk}/versions/1/",
-        f"/outbox/bulk/?item={item.pk}",
-    ):
-        html = client.get(path).content.decode()
-        assert character not in html.replace("\x85", "\x85"), path
-        assert f"U+{ord(character):04X}" in html, path
+    pages = (
+        "",
+        f"{item.pk}/",
+        f"{item.pk}/?confirm=approve",
+        f"{item.pk}/?confirm=reject",
+        f"{item.pk}/versions/1/",
+        f"bulk/?item={item.pk}",
+    )
+    for path in pages:
+        html = client.get(f"/outbox/{path}").content.decode()
+        for character in HIDING:
+            assert character not in html, (path, hex(ord(character)))
+            assert f"U+{ord(character):04X}" in html, (path, hex(ord(character)))
     assert "can’t be seen" in page_of(alice, item)
     approve(item, alice)
     deliver(run)
     assert run.steps.get(ref="tell").effect["sent"] == f'{{"say":"{hidden}!"}}'
+
+
+def test_apr_10_words_keep_their_direction_to_themselves(alice, run):
+    item = item_of(run, "tell")
+    assert '<bdi dir="auto">Tell the client about news</bdi>' in page_of(alice, item)
 
 
 def test_apr_10_a_host_in_mixed_letters_is_shown_as_the_network_knows_it(alice, token, monkeypatch):

@@ -170,7 +170,7 @@ def at(person, moment, **wishes):
         ("2026-11-30 11:30", {"quiet_from": dt.time(12), "quiet_until": dt.time(13)}, "30 12:00"),
         ("2026-11-30 10:00", {"mail": "digest", "digest_hour": 9}, "01 08:00"),
         ("2026-11-30 05:00", {"mail": "digest", "digest_hour": 9}, "30 08:00"),
-        ("2026-11-30 05:00", {"mail": "digest", "digest_hour": 6, "quiet_from": dt.time(22), "quiet_until": dt.time(7)}, "01 06:00"),
+        ("2026-11-30 05:00", {"mail": "digest", "digest_hour": 6, "quiet_from": dt.time(22), "quiet_until": dt.time(7)}, "30 06:00"),
     ],
 )
 def test_quiet_hours_and_the_daily_mail_are_of_the_persons_own_zone(moment, wishes, due):

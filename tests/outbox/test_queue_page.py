@@ -48,7 +48,7 @@ def test_what_others_decide_says_why(client, token, alice, bob):
     html = page(client, bob)
     assert group_of(html, "For someone else") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
     assert "another group decides it" in html
-    assert "Nothing waits for you. two wait for someone else." in html
+    assert "Nothing waits for you. Two wait for someone else." in html
     assert waiting_for(bob).number == 0
     run.owner = alice
     run.save()
