@@ -17,7 +17,7 @@ from runs.capability import Payload
 from runs.clock import Clock
 from runs.models import CapabilityRecord, Run, Step
 from runs.states import GOING_FORWARD, Audience, RunState, StepState
-from sagaboard.accounts.models import User
+from sagaboard.accounts.models import Team, User
 
 # Bytes of a payload that are shown at once.
 WHOLE = 64 * 1024
@@ -87,7 +87,8 @@ class ItemQuerySet(models.QuerySet["Item"]):
         decidable = get_objects_for_user(user, "runs.decide_capability", CapabilityRecord, accept_global_perms=False)
         naming = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all()))
         runs = Run.objects.visible_to(user).values("pk")
-        return self.filter(Q(step__run__in=runs) | Q(step__capability__in=decidable.values("name")) | Q(policy__in=naming.values("pk")))
+        theirs = Q(step__run__in=runs) | Q(step__run__team__in=teams_of(user))
+        return self.filter(theirs | Q(step__capability__in=decidable.values("name")) | Q(policy__in=naming.values("pk")))
 
     def open(self) -> Self:
         return self.filter(closed_at=None)
@@ -158,8 +159,14 @@ def _right_of(user: User) -> Q:
     mine = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all())).values("pk")
     granted = get_objects_for_user(user, "runs.decide_capability", CapabilityRecord, accept_global_perms=False)
     by_role = Q(step__run__team__in=user.teams.all()) if user.has_perm("runs.decide_capability") else Q(pk__in=[])
+    by_grant = Q(step__capability__in=granted.values("name")) | Q(step__run__team__in=teams_of(user))
     unnamed = Q(policy=None) | ~Q(policy__in=naming)
-    return Q(policy__in=mine) | (unnamed & (Q(step__capability__in=granted.values("name")) | by_role))
+    return Q(policy__in=mine) | (unnamed & (by_grant | by_role))
+
+
+def teams_of(user: User) -> models.QuerySet[Team]:
+    """The teams, beside their own, for which this person was made a reviewer."""
+    return get_objects_for_user(user, "accounts.decide_for_team", Team, accept_global_perms=False, with_superuser=False)
 
 
 def _yes_of(user: User) -> Exists:

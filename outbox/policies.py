@@ -9,7 +9,7 @@ from typing import cast
 from django.db.models import Q, QuerySet
 from guardian.shortcuts import get_objects_for_user, get_users_with_perms
 
-from outbox.models import Item, Policy, Version
+from outbox.models import Item, Policy, Version, teams_of
 from outbox.states import Verdict
 from runs.models import CapabilityRecord
 from runs.states import Audience
@@ -41,11 +41,6 @@ def disabled_why(item: Item) -> str:
 def was_served(version: Version, user: User) -> bool:
     """Whether the server has shown this person the whole of it."""
     return version.served.filter(person=user).exists()
-
-
-def why_not(user: User, item: Item) -> str:
-    """Why this person can't decide this item, in words; "" if nothing stands against it."""
-    return Approver(user).why_not(item)
 
 
 class Approver:
@@ -90,7 +85,7 @@ class Approver:
             return True
         if people or groups:
             return self.user.pk in people or bool(groups & self._groups)
-        if item.step.capability in self._capabilities:
+        if item.step.capability in self._capabilities or item.step.run.team_id in self._granted_teams:
             return True
         return self._everywhere and item.step.run.team_id in self._teams
 
@@ -116,13 +111,19 @@ class Approver:
         return set(found.values_list("name", flat=True))
 
     @cached_property
+    def _granted_teams(self) -> set[int]:
+        return set(teams_of(self.user).values_list("pk", flat=True))
+
+    @cached_property
     def _everywhere(self) -> bool:
         return self.user.has_perm(RIGHT)
 
 
-def approvers(item: Item) -> list[User]:
-    """Who could decide this item now, by name."""
-    return sorted((user for user in set(_candidates(item)) if not why_not(user, item)), key=str)
+def approvers(item: Item, known: dict[int, Approver] | None = None) -> list[User]:
+    """Who could decide this item now, by name. Over many items `known` keeps what was read of each person's rights."""
+    known = {} if known is None else known
+    found = set(_candidates(item))
+    return sorted((user for user in found if not known.setdefault(user.pk, Approver(user)).why_not(item)), key=str)
 
 
 def _candidates(item: Item) -> Iterable[User]:
@@ -130,6 +131,8 @@ def _candidates(item: Item) -> Iterable[User]:
         yield from item.policy.people.filter(is_active=True)
         yield from User.objects.filter(groups__in=item.policy.groups.all(), is_active=True)
     yield from item.step.run.team.members.filter(is_active=True)
+    team = get_users_with_perms(item.step.run.team, only_with_perms_in=["decide_for_team"])
+    yield from cast("QuerySet[User]", team).filter(is_active=True)
     record = CapabilityRecord.objects.filter(name=item.step.capability).first()
     if record is not None:
         yield from cast("QuerySet[User]", get_users_with_perms(record, only_with_perms_in=["decide_capability"])).filter(is_active=True)

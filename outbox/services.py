@@ -140,10 +140,10 @@ def check_decidable(run: Run, item: Item, *, digest: str, by: User, approves: bo
         raise NotDecidable(f"{disabled}. Nothing was sent.")
     approver = Approver(by)
     why = approver.no_right(item) or (approver.same_eyes(item) if approves else "")
-    if approves and item.current.is_long and not was_served(item.current, by):
-        raise NotDecidable("You have not seen all of it. Show all of it first; nothing was sent.")
     if why:
         raise NotDecidable(f"{why[0].upper()}{why[1:]}. Nothing was sent.")
+    if approves and item.current.is_long and not was_served(item.current, by):
+        raise NotDecidable("You have not seen all of it. Show all of it first; nothing was sent.")
 
 
 def serve_whole(item: Item, *, digest: str, to: User) -> None:

@@ -22,7 +22,7 @@ from sagaboard.accounts.models import Team, User
 from sagaboard.web import PageRequest
 
 may_grant = permission_required("accounts.change_user", raise_exception=True)
-DECIDE, WATCH = "runs.decide_capability", "accounts.view_team_runs"
+DECIDE, REVIEW, WATCH = "runs.decide_capability", "accounts.decide_for_team", "accounts.view_team_runs"
 
 
 class Grants(forms.Form):
@@ -31,15 +31,16 @@ class Grants(forms.Form):
     teams = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="Member of")
     roles = forms.ModelMultipleChoiceField(Group.objects.order_by("name"), required=False, label="Roles, in these teams")
     decides = forms.ModelMultipleChoiceField(
-        CapabilityRecord.objects.order_by("name"), required=False, label="May also decide", to_field_name="name"
+        CapabilityRecord.objects.order_by("name"), required=False, label="May also decide, for every team", to_field_name="name"
     )
+    reviews = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="May also decide for the teams")
     watches = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="May also look at the runs of")
     is_active = forms.BooleanField(required=False, label="May sign in")
 
     def __init__(self, person: User, by: User, data: Any = None) -> None:
         super().__init__(data, auto_id="%s", initial=held(person))
         self.person, self.by = person, by
-        for name in ("teams", "roles", "decides", "watches"):
+        for name in ("teams", "roles", "decides", "reviews", "watches"):
             self.fields[name].widget.attrs.update({"class": "in", "size": 6})
 
     def clean(self) -> dict[str, Any]:
@@ -57,6 +58,7 @@ def held(person: User) -> dict[str, Any]:
         "teams": person.teams.all(),
         "roles": person.groups.all(),
         "decides": _granted(person, DECIDE, CapabilityRecord),
+        "reviews": _granted(person, REVIEW, Team),
         "watches": _granted(person, WATCH, Team),
         "is_active": person.is_active,
     }
@@ -71,6 +73,7 @@ def grant(person: User, wanted: dict[str, Any], *, by: User) -> list[str]:
         person.teams.set(wanted["teams"])
         person.groups.set(wanted["roles"])
         _set(person, DECIDE, before["decides"], wanted["decides"])
+        _set(person, REVIEW, before["reviews"], wanted["reviews"])
         _set(person, WATCH, before["watches"], wanted["watches"])
         person.is_active = wanted["is_active"]
         person.save(update_fields=["is_active"])

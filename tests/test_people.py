@@ -4,7 +4,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 
+from outbox import services
+from outbox.exceptions import NotDecidable
 from outbox.models import Item
+from outbox.policies import approvers
 from runs.models import CapabilityRecord, Run
 from sagaboard.roles import ROLES
 from tests.factories import make_team, make_token, make_user
@@ -58,6 +61,22 @@ def test_one_capability_and_one_team_beyond_the_own(client, admin, bob):
     bob = type(bob).objects.get(pk=bob.pk)
     assert not Run.objects.visible_to(bob).exists()
     assert not Item.objects.waiting_for(bob).exists()
+
+
+def test_a_reviewer_for_one_other_team_decides_there_and_nowhere_else(client, admin, bob):
+    others, third = make_team("others"), make_team("third")
+    theirs, elsewhere = make_released(token=make_token(team=others)), make_released(token=make_token(team=third))
+    save(client, bob, teams=[], reviews=[others.pk])
+    bob = type(bob).objects.get(pk=bob.pk)
+    seen = {item_of(theirs, ref) for ref in ("tell", "also")}
+    assert set(Item.objects.visible_to(bob)) == set(Item.objects.waiting_for(bob)) == seen
+    assert not Run.objects.visible_to(bob).exists()
+    item = item_of(theirs, "tell")
+    assert bob in approvers(item)
+    services.approve(item, digest=item.digest, by=bob)
+    other = item_of(elsewhere, "tell")
+    with pytest.raises(NotDecidable):
+        services.approve(other, digest=other.digest, by=bob)
 
 
 def test_a_disabled_account_is_out_at_once(client, admin, alice):

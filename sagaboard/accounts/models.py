@@ -54,7 +54,7 @@ class Team(models.Model):
     members = models.ManyToManyField(User, related_name="teams", blank=True)
 
     class Meta:
-        permissions = [("view_team_runs", "Can see the team's runs")]
+        permissions = [("view_team_runs", "Can see the team's runs"), ("decide_for_team", "Can decide what the team's runs would send")]
 
     def __str__(self) -> str:
         return self.name

@@ -1,21 +1,28 @@
 """The reviewer's path in a real browser: by keyboard, without scripts, on a phone, and while others decide."""
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from outbox import services
-from outbox.models import Decision
+from outbox.models import Decision, Item, Policy
+from outbox.policies import policy_for
 from outbox.states import ItemState
 from tests.browser.scenes import make_board
 from tests.browser.shots import shoot
 from tests.factories import make_user
 from tests.helpers import reread
-from tests.outbox.scenes import item_of
+from tests.outbox.scenes import item_of, make_released, set_policy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 # A button that appears where another was ignores presses for this long.
 GUARD = 800
+
+
+@pytest.fixture(autouse=True)
+def _policies_as_shipped(db):
+    Policy.objects.exclude(capability="").delete()
 
 
 @pytest.fixture
@@ -146,3 +153,97 @@ def test_the_pages_are_accessible(open_as, accessible, alice, ticket, scheme, si
     for path in (ticket.get_absolute_url(), "/outbox/?decided"):
         page.goto(path)
         accessible(page)
+
+
+def test_words_are_edited_on_a_phone_without_scripts(open_as, alice, run):
+    set_policy("tell_client", editable=["value"])
+    item = item_of(run, "tell")
+    item.policy = policy_for("tell_client", "clients")
+    item.save()
+    page = open_as(alice, item.get_absolute_url(), java_script_enabled=False, **PHONE)
+    page.get_by_role("button", name="Edit…").click()
+    page.get_by_label("value").fill("field v2")
+    shoot(page, "outbox-edit-phone")
+    page.get_by_role("button", name="Save as version 2, send nothing").click()
+    expect(page.get_by_role("region", name="What changed", exact=True)).to_contain_text("field v2")
+    expect(page.locator("#decide")).to_contain_text("You edited it last, so someone else must approve it.")
+    shoot(page, "outbox-edited-phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert reread(item).current.args["value"] == "field v2"
+
+
+@pytest.fixture
+def letters(token):
+    """Six letters to clients to whom something was sent before."""
+    names = ("Lena Vogt", "Rui Tavares", "Aoife Byrne", "Ivan Petrov", "Mia Chen", "Omar Haddad")
+    plan = [{"ref": f"c{n}", "capability": "tell_client", "args": {"name": name, "value": f"Dear {name}"}} for n, name in enumerate(names)]
+    first = make_released(token=token, plan=[{"ref": "first", "capability": "tell_client", "args": {"name": "first", "value": "first"}}])
+    Item.objects.filter(step__run=first).update(state=ItemState.SENT, closed_at=timezone.now())
+    run = make_released(token=token, plan=plan)
+    return [item_of(run, f"c{n}") for n in range(len(names))]
+
+
+def test_several_are_reviewed_and_sent_by_keyboard_alone(open_as, accessible, alice, letters):
+    page = open_as(alice, "/outbox/")
+    for _ in range(3):
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+    expect(page.get_by_role("button", name="Review 3…")).to_be_visible()
+    shoot(page, "outbox-selected")
+    accessible(page)
+    page.get_by_role("button", name="Review 3…").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Review 3 calls, one by one")).to_be_visible()
+    expect(page.get_by_role("button", name="Tick what may go")).to_be_disabled()
+    assert not Decision.objects.exists()
+    boxes = page.locator('input[name="yes"]')
+    assert not any(boxes.nth(n).is_checked() for n in range(3))
+    for n in (0, 2):
+        boxes.nth(n).focus()
+        page.keyboard.press("Space")
+    shoot(page, "outbox-bulk")
+    accessible(page)
+    send = page.get_by_role("button", name="Send 2 to 1 person")
+    send.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="2 yeses given, 0 refused")).to_be_visible()
+    shoot(page, "outbox-bulk-done")
+    assert [reread(item).state for item in letters[:3]] == [ItemState.APPROVED, ItemState.AWAITING, ItemState.APPROVED]
+
+
+def test_several_are_sent_on_a_phone_without_scripts(open_as, alice, letters):
+    page = open_as(alice, "/outbox/", java_script_enabled=False, **PHONE)
+    for n in range(2):
+        page.locator('input[name="item"]').nth(n).check()
+    page.get_by_role("button", name="Review those selected…").click()
+    page.locator('input[name="yes"]').first.check()
+    shoot(page, "outbox-bulk-phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Send what is ticked").click()
+    expect(page.get_by_role("heading", name="1 yes given, 0 refused")).to_be_visible()
+    assert reread(letters[0]).state == ItemState.APPROVED
+
+
+def test_what_was_typed_survives_a_login(open_as, alice, ticket, client):
+    page = open_as(alice, ticket.get_absolute_url())
+    page.get_by_role("button", name="Reject…").click()
+    page.get_by_label("Why", exact=False).fill("Not before Friday.")
+    page.context.clear_cookies()
+    page.wait_for_timeout(GUARD)
+    page.get_by_role("button", name="Reject, send nothing").click()
+    page.get_by_label("Name").fill("alice")
+    page.get_by_label("Password").fill("a long password")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="BILL-318 → In Review")).to_be_visible()
+    assert not Decision.objects.exists()
+    page.get_by_role("button", name="Reject…").click()
+    expect(page.get_by_label("Why", exact=False)).to_have_value("Not before Friday.")
+
+
+def test_the_pages_of_admins_are_accessible(open_as, accessible, team, run):
+    admin = make_user("ada", roles=("admin",), team=team, first_name="Ada", last_name="Adler")
+    page = open_as(admin, "/policies/")
+    for path in ("/policies/", "/policies/new/", "/people/", f"/people/{admin.pk}/", "/me/"):
+        page.goto(path)
+        accessible(page)
+        shoot(page, "admin" + path.replace("/", "-").strip("-"))
