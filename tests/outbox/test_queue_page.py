@@ -28,7 +28,7 @@ def group_of(html, title):
     """The items that stand under a heading of the queue."""
     for part in re.split(r'<h2 class="q-h">', html):
         if part.startswith(title):
-            return re.findall(r'href="/outbox/(\d+)/"', part.split("</ul>")[0])
+            return re.findall(r'href="/outbox/(\d+)/[^"]*"', part.split("</ul>")[0])
     return []
 
 
