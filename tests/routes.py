@@ -90,7 +90,9 @@ def routes() -> list[str]:
 
 def kind_of(route: str) -> str:
     """The row of a route; KeyError for one that has none."""
-    return "admin" if route.startswith("admin/") else ROWS[route]
+    if route.startswith("admin/"):
+        return "public" if route in ("admin/login/", "admin/logout/") else "admin"
+    return ROWS[route]
 
 
 def path_of(route: str, ids: dict[str, Any]) -> str:

@@ -439,7 +439,6 @@ def test_apr_09_no_get_head_or_options_changes_anything(alice, token):
     run = make_released(token=token)
     item = item_of(run, "tell")
     boss = make_user("boss", is_superuser=True, is_staff=True)
-    before = everything()
     query = {"digest": item.digest, "yes": f"{item.pk}:{item.digest}", "reason": "x", "fate": "drop", "confirm": "approve"}
     fetched = 0
     for client in (Client(), signed_in(boss), signed_in(alice)):
@@ -452,7 +451,6 @@ def test_apr_09_no_get_head_or_options_changes_anything(alice, token):
                 fetched += 1
         assert everything() == base
     assert fetched > 300
-    assert everything() == before | {"accounts_user": everything()["accounts_user"], "django_session": everything()["django_session"]}
 
 
 @pytest.mark.parametrize("door", ["approve", "edit", "reject", "drop", "ask-again", "show-all"])
