@@ -10,6 +10,7 @@ from outbox.policies import policy_for
 from outbox.states import ItemState
 from tests.browser.scenes import make_board
 from tests.browser.shots import shoot
+from tests.checker import forged
 from tests.factories import make_user
 from tests.helpers import reread
 from tests.outbox.scenes import item_of, make_released, set_policy
@@ -178,6 +179,7 @@ def letters(token):
     names = ("Lena Vogt", "Rui Tavares", "Aoife Byrne", "Ivan Petrov", "Mia Chen", "Omar Haddad")
     plan = [{"ref": f"c{n}", "capability": "tell_client", "args": {"name": name, "value": f"Dear {name}"}} for n, name in enumerate(names)]
     first = make_released(token=token, plan=[{"ref": "first", "capability": "tell_client", "args": {"name": "first", "value": "first"}}])
+    forged(first, "as if somebody had written there before")
     Item.objects.filter(step__run=first).update(state=ItemState.SENT, closed_at=timezone.now())
     run = make_released(token=token, plan=plan)
     return [item_of(run, f"c{n}") for n in range(len(names))]

@@ -22,6 +22,7 @@ from runs.capability import Payload
 from runs.engine import invoke
 from runs.models import LogEntry
 from runs.states import RunState, StepState
+from tests.checker import forged
 from tests.factories import make_token, make_user
 from tests.helpers import meet_after, reread, run_together
 from tests.outbox.scenes import CLIENTS, GATE, deliver, go_green, item_of, make_released, make_waiting, set_policy
@@ -368,6 +369,7 @@ def many(token, count):
 def known_host(token):
     """Somebody wrote there before, so that this is no warning."""
     run = make_released(token=token, plan=[{"ref": "first", "capability": "tell_client", "args": {"name": "first", "value": "first"}}])
+    forged(run, "as if somebody had written there before")
     Item.objects.filter(step__run=run).update(state=ItemState.SENT, closed_at=timezone.now())
 
 

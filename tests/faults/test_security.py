@@ -14,6 +14,7 @@ from outbox import services
 from outbox.models import Decision, Item, Policy
 from runs.models import LogEntry, Run, StoredPayload
 from sagaboard.accounts.models import Scope
+from tests.checker import forged
 from tests.corrections.scenes import draft_of, make_undone
 from tests.factories import make_team, make_token, make_user
 from tests.outbox.scenes import item_of, make_released
@@ -212,6 +213,7 @@ def test_sec_03_a_change_by_the_databases_owner_shows_in_the_chain(scene):
 
     run = Run.objects.get(pk=scene["run"])
     assert verify(run).whole
+    forged(run, "an entry that the database's owner changed")
     with psycopg.connect(connection.owner_url, autocommit=True) as owner:
         owner.execute("SET session_replication_role = replica")
         owner.execute("UPDATE runs_logentry SET actor = 'person:Nobody' WHERE run_id = %s AND seq = 2", [run.pk])
