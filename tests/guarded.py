@@ -21,9 +21,11 @@ MAIL = "tests/runs/connectors/test_mail.py::test_out_"
 NOTICES = "tests/outbox/test_notices.py::test_"
 PAIRS = "tests/runs/test_pairs.py::test_who_meets_comes_out_as_one_after_the_other"
 PARTNER = "tests/runs/connectors/test_partner.py::test_out_"
+QUEUES = "tests/runs/test_queues.py::test_"
 RULES = "tests/runs/test_behaviour.py::test_"
 SECURITY = "tests/faults/test_security.py::test_"
 SLACK = "tests/runs/connectors/test_slack.py::test_"
+TIDY = "tests/runs/test_tidy.py::test_"
 UNLEASH = "tests/runs/connectors/test_unleash.py::test_eng_"
 
 
@@ -799,6 +801,30 @@ BOUNDS = [
         "if lost := _unsent(locked, StepState.UNKNOWN)",
         "if lost := _unsent(locked, StepState.UNKNOWN).none()",
         f"{BOUND}sending_is_not_tried_again_while_nobody_knows_whether_a_call_went_out",
+    ),
+    guard(
+        "QUEUES",
+        "a step is called by workers of its capability's queue",
+        "runs/dispatch.py",
+        "    queue = queue_of(step)\n    if queue == Capability.queue:\n",
+        "    if True:\n",
+        f"{QUEUES}calls_and_looks_go_to_the_workers_of_their_capability",
+    ),
+    guard(
+        "QUEUES",
+        "a walk hands over what is not for its workers",
+        "runs/engine/compensate.py",
+        "if (theirs := dispatch.queue_of(step)) != queue:",
+        "if (theirs := dispatch.queue_of(step)) == '':",
+        f"{QUEUES}a_walk_back_is_handed_to_whoever_can_undo_the_next_step",
+    ),
+    guard(
+        "TIDY",
+        "marks stay while somebody may look for them",
+        "runs/engine/tidy.py",
+        "ended = ended.filter(ended_at__lte=Clock() - dt.timedelta(seconds=settings.TIDY_AFTER))",
+        "ended = ended.all()",
+        f"{TIDY}marks_stay_while_somebody_may_look_for_them_and_when_it_is_given_up[fields0]",
     ),
     guard(
         "CLAIMS",

@@ -21,7 +21,7 @@ from runs.locking import locked_run
 from runs.models import LogEntry, Run, Step
 from runs.paging import page
 from runs.sections import sections
-from runs.states import RunState, StepState
+from runs.states import GOING_FORWARD, IN_EFFECT, RunState, StepState
 from sagaboard.accounts.models import User
 from sagaboard.templatetags.words import duration
 
@@ -40,7 +40,8 @@ def stands_still() -> None:
     """Runs that wait for a person, or should move and don't: told again and again, until somebody acts."""
     newest = LogEntry.objects.filter(run=OuterRef("pk"), at__gte=Clock() - _seconds(settings.REMIND_EVERY))
     waiting = Q(state__in=[RunState.STUCK, RunState.COMPENSATING, RunState.RELEASING])
-    waiting |= Q(state=RunState.FAILED, pk__in=Run.objects.with_effects().values("pk"))
+    # Asked of each such run, of which there are few, and not of every step there is.
+    waiting |= Q(state=RunState.FAILED) & Q(Exists(Step.objects.filter(run=OuterRef("pk"), state__in=IN_EFFECT)))
     # Items in front of reviewers have a clock of their own.
     found = Run.objects.filter(waiting).exclude(pk__in=sections.awaiting()).exclude(Exists(newest))
     for pk in found.values_list("pk", flat=True)[:AT_ONCE]:
@@ -65,7 +66,7 @@ def _held() -> QuerySet[Step]:
     """Calls on hold that nobody answered: untold, or for so long that they end."""
     held = _waiting_since(F("requested_at"), StepState.ON_HOLD)
     over = Step.objects.filter(state=StepState.ON_HOLD, requested_at__lt=Clock() - _seconds(settings.HELD_AT_MOST))
-    return held | over
+    return (held | over).filter(run__state__in=GOING_FORWARD)
 
 
 def _not_taken() -> QuerySet[Step]:
