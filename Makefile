@@ -18,9 +18,16 @@ help:
 	@echo "make test    all tests (needs chromium)"
 	@echo "make lint    ruff, mypy, import-linter, djade"
 	@echo "make bench   how fast it is on this machine"
+	@echo "make histories  N=2000 random histories of a run beside a model of it; SEED=... for the same again"
 	@echo "make guards  takes each guard out in a copy and shows that its test goes red"
 	@echo
 	@echo "PYTHON=python3.12 names the interpreter, VENV=folder the virtual environment, ARGS='...' is handed on."
+
+N ?= 2000
+SEED ?=
+.PHONY: histories
+histories: $(INSTALLED)
+	@HISTORIES=$(N) SEED=$(SEED) SAGABOARD_LOG_LEVEL=CRITICAL $(RUN) -m pytest -s tests/histories $(ARGS)
 
 .PHONY: guards
 guards: $(INSTALLED)

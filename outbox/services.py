@@ -102,6 +102,8 @@ def reject(item: Item, *, digest: str, by: User, reason: str, fate: str = "") ->
     with locked_run(item.step.run_id) as run:
         item = _current(item)
         check_decidable(run, item, digest=digest, by=by, approves=False)
+        # Whoever said yes, and others have not yet, may think again.
+        item.decisions.filter(by=by, voided_at=None).update(voided_at=run.now)
         _decide(run, item, by, Verdict.REJECT, digest, reason=reason, fate=fate)
         release.close(run, item, ItemState.REJECTED)
         step = run.steps.get(pk=item.step_id)

@@ -15,6 +15,7 @@ BACK = "tests/faults/test_walk_back.py::test_eng_"
 BOUND = "tests/runs/test_bounds.py::test_"
 FROZEN = "tests/runs/test_freezing.py::test_"
 GIT = "tests/runs/connectors/test_git.py::test_eng_"
+HISTORY = "tests/histories/test_histories.py::test_a_known_history_goes_as_the_model_says"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
 MIGRATION = "tests/runs/connectors/test_migration.py::test_eng_"
 MAIL = "tests/runs/connectors/test_mail.py::test_out_"
@@ -696,10 +697,10 @@ MEETINGS = [
     ),
     guard(
         "PAIRS",
-        "what a worker is looking at is not settled",
+        "what is settled is read behind the lock",
         "runs/services/people.py",
-        "if current.state not in SETTLEABLE or (current.lease_until and current.lease_until > run.now):",
-        "if current.state not in SETTLEABLE:",
+        "        current = run.steps.get(pk=step.pk)\n        if run.state == RunState.COMPENSATING:",
+        "        current = step\n        if run.state == RunState.COMPENSATING:",
         f"{PAIRS}[claim-settle-working_lost]",
     ),
 ]
@@ -1193,4 +1194,64 @@ ACCESS = [
     ),
 ]
 
-GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS, *DECIDING, *ACCESS]
+# What the model knows and the system would no longer do: tests/histories/known.py.
+BESIDE_THE_MODEL = [
+    guard(
+        "HISTORIES",
+        "a step that a worker holds is not taken by a second",
+        "runs/engine/claim.py",
+        "return None if not step.lease_free or is_frozen() else step",
+        "return None if is_frozen() else step",
+        f"{HISTORY}[two_workers_for_one_call]",
+    ),
+    guard(
+        "HISTORIES",
+        "a write names its attempt",
+        "runs/engine/record.py",
+        "return step if step.attempt == attempt.number and step.state in states else None",
+        "return step if step.state in states else None",
+        f"{HISTORY}[a_late_answer_beside_a_second_attempt]",
+    ),
+    guard(
+        "HISTORIES",
+        "that nothing was found is conclusive only after the call could still begin",
+        "runs/engine/record.py",
+        "if run.now < settled_at:",
+        "if False:",
+        f"{HISTORY}[nothing_seen_too_early]",
+    ),
+    guard(
+        "HISTORIES",
+        "nobody without the right presses Compensate past the pivot",
+        "runs/services/people.py",
+        "        if not override:\n            _check_pivot(locked)\n",
+        "",
+        f"{HISTORY}[back_past_what_went_out]",
+    ),
+    guard(
+        "HISTORIES",
+        "the yes of a closed account no longer counts",
+        "outbox/release.py",
+        "if yes.by is None or not yes.by.is_active:",
+        "if yes.by is None:",
+        f"{HISTORY}[an_account_closed_after_its_yes]",
+    ),
+    guard(
+        "HISTORIES",
+        "an earlier attempt to post a correction is looked for first",
+        "corrections/delivery.py",
+        "looks_first, correction.in_doubt = correction.in_doubt, True",
+        "looks_first, correction.in_doubt = False, True",
+        f"{HISTORY}[one_correction_for_a_killed_delivery]",
+    ),
+    guard(
+        "HISTORIES",
+        "whoever said yes and now says no takes the yes back",
+        "outbox/services.py",
+        "        item.decisions.filter(by=by, voided_at=None).update(voided_at=run.now)\n        _decide(",
+        "        _decide(",
+        "tests/outbox/test_reject.py::test_who_said_yes_may_think_again_while_other_yeses_are_missing",
+    ),
+]
+
+GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS, *DECIDING, *ACCESS, *BESIDE_THE_MODEL]

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
-from outbox import release
+from outbox import release, services
 from outbox.models import Decision, Item
 from outbox.receivers import expire_items
 from outbox.states import ItemState
@@ -14,7 +14,7 @@ from runs.models import CapabilityRecord
 from runs.sections import sections
 from runs.states import RunState, StepState
 from tests.helpers import reread
-from tests.outbox.scenes import GATE, deliver, item_of, make_released, make_waiting
+from tests.outbox.scenes import GATE, deliver, item_of, make_released, make_waiting, set_policy
 from tests.tools import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,6 +106,15 @@ def test_a_second_no_is_refused_and_says_who_said_it(client, alice, item):
     assert response.status_code == 409
     assert "Alice Ahn rejected this" in response.content.decode()
     assert Decision.objects.count() == 1
+
+
+def test_who_said_yes_may_think_again_while_other_yeses_are_missing(alice, token):
+    set_policy(quorum=2)
+    gate = item_of(make_waiting(token=token, plan=GATE), "gate")
+    services.approve(gate, digest=gate.digest, by=alice)
+    services.reject(gate, digest=gate.digest, by=alice, reason="the wrong client", fate="send_back")
+    assert reread(gate).state == ItemState.REJECTED
+    assert [(one.verdict, one.voided_at is None) for one in gate.decisions.all()] == [("approve", False), ("reject", True)]
 
 
 def test_one_item_that_cannot_expire_holds_up_no_other(token, monkeypatch):
