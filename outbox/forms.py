@@ -147,6 +147,19 @@ class PolicyForm(PolicyModelForm):
             "groups",
             "people",
         )
+        labels = {
+            "needs_yes": "A person must say yes",
+            "quorum": "Yeses needed",
+            "four_eyes": "Four eyes",
+            "bulk": "Several may be decided together",
+            "groups": "Groups that decide",
+            "people": "People who decide",
+        }
+        help_texts = {
+            "four_eyes": "Not by the run’s owner, the token’s holder, whoever opened the run or edited last.",
+            "bulk": "Each is still shown in full and ticked by itself.",
+            "groups": "None here and none below: whoever may decide the capability.",
+        }
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -1,4 +1,4 @@
-"""`python -m tests.storm`: 200 clients press on 50 items of the running product at once, and each item gets one decision.
+"""200 clients press on 50 items of the running product at once, and each item gets one decision.
 
 They approve, reject, edit, let expire and withdraw, by the pages and the API, as fast as the server takes it. Afterwards no
 answer was a server error, no item has two decisions, and the target's ledger holds exactly what was approved, each once.
@@ -10,13 +10,11 @@ from __future__ import annotations
 import collections
 import datetime as dt
 import random
-import sys
 import threading
 import time
 from typing import Any
 
 import httpx
-import pytest
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
@@ -126,7 +124,3 @@ def test_each_of_fifty_items_gets_one_decision_under_two_hundred_clients(site, a
         assert sent.pop(item.step.call_key, 0) == (1 if item.state == ItemState.SENT else 0), item
         assert bool(approved) == (item.state == ItemState.SENT), item.state
     assert not sent, "something went out that no item stands for"
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main(["-s", "-p", "no:cacheprovider", __file__]))
