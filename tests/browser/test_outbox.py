@@ -195,7 +195,7 @@ def test_several_are_reviewed_and_sent_by_keyboard_alone(open_as, accessible, al
     accessible(page)
     page.get_by_role("button", name="Review 3…").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Review 3 calls, one by one")).to_be_visible()
+    expect(page.get_by_role("heading", name="Review 3 calls, one by one")).to_be_visible(timeout=20_000)
     expect(page.get_by_role("button", name="Tick what may go")).to_be_disabled()
     assert not Decision.objects.exists()
     boxes = page.locator('input[name="yes"]')
@@ -208,7 +208,7 @@ def test_several_are_reviewed_and_sent_by_keyboard_alone(open_as, accessible, al
     send = page.get_by_role("button", name="Send 2 to 1 person")
     send.focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="2 yeses given, 0 refused")).to_be_visible()
+    expect(page.get_by_role("heading", name="2 yeses given, 0 refused")).to_be_visible(timeout=20_000)
     shoot(page, "outbox-bulk-done")
     assert [reread(item).state for item in letters[:3]] == [ItemState.APPROVED, ItemState.AWAITING, ItemState.APPROVED]
 
