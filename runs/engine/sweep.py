@@ -17,7 +17,7 @@ from runs.freezing import freeze_if_restored
 from runs.locking import locked_run
 from runs.models import Check, Run, Step
 from runs.models.leased import lease_is_free
-from runs.states import CheckState, RunState, StepState
+from runs.states import GOING_FORWARD, CheckState, RunState, StepState
 
 log = logging.getLogger(__name__)
 # A requested step is some worker's in milliseconds; older ones lost their message.
@@ -40,8 +40,9 @@ def steps_due() -> None:
     """Requested steps nobody claimed, sends whose turn it is, expired leases, lost calls to look for."""
     due = Step.objects.filter(lease_is_free()).select_related(None)
     asked = due.filter(state=StepState.REQUESTED, requested_at__lt=Clock() - GRACE).filter(_is_due())
-    waiting = due.filter(state=StepState.QUEUED, due_at__lte=Clock())
-    for step in _some(asked | waiting):
+    # By way of the runs that go on: among all steps there is no index for what waits in the outbox.
+    waiting = due.filter(state=StepState.QUEUED, due_at__lte=Clock(), run__state__in=GOING_FORWARD)
+    for step in (*_some(asked), *_some(waiting)):
         dispatch.invoke(step)
     lost = due.filter(Q(state=StepState.RUNNING) | Q(state=StepState.UNKNOWN, due_at__lte=Clock()))
     for step in _some(lost):
