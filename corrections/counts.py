@@ -10,7 +10,8 @@ from sagaboard.web import Count, counts
 
 
 def drafts_of(user: User) -> Count:
-    return Count(Correction.objects.sendable_by(user).editable().count(), "hot", "for you to send")
+    theirs = Correction.objects.sendable_by(user)
+    return Count(theirs.editable().count() + theirs.back_unsaid().count(), "hot", "for you to send")
 
 
 counts["corrections"] = drafts_of

@@ -8,18 +8,23 @@ import logging
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from corrections.models import Audience, Correction
-from corrections.states import EDITABLE, CorrectionState
+from django.utils import timezone
+
+from corrections.models import Audience, Correction, Template
+from corrections.states import EDITABLE, CorrectionState, Kind
 from runs import keys, registry
 from runs.capability import Call, Capability, Place
 from runs.engine.attempt import call_for
 from runs.models import Run, Step
+from runs.states import HAS_ENDED_WELL
+from runs.states import Audience as Reach
 
 log = logging.getLogger(__name__)
 
 BACK_UNKNOWN = "unknown, the owner will update"
 BACK_AFTER_CI = "after CI passes on the retry"
-
+WORDS = ("seen", "reverted_to", "what_to_do", "back_when")
+NOTHING_TO_DO = "Nothing. What you were asked to leave or to undo because of it may be taken up again."
 
 # An effect that is not there any more, as far as the log or a named person says; any other ending leaves people seeing it.
 REVERTED = frozenset({"undone", "gone", "settled"})
@@ -33,7 +38,7 @@ def draft(run: Run, step: Step, how: str) -> Correction | None:
     """
     source = Source(step)
     signal = source.signal(how)
-    before = Correction.objects.filter(run=run, steps=step).exclude(state=CorrectionState.DISMISSED)
+    before = Correction.objects.filter(run=run, steps=step, kind=Kind.CORRECTION).exclude(state=CorrectionState.DISMISSED)
     found = before.filter(state__in=EDITABLE).first()
     if found is not None:
         return _take_up(run, found, step, signal)
@@ -45,7 +50,7 @@ def draft(run: Run, step: Step, how: str) -> Correction | None:
     if found is None:
         found = _new(run, step, source, signal)
     else:
-        _merge(found, signal, source.what_to_do)
+        _merge(found, source, signal)
     found.steps.add(step)
     run.append("correction.drafted", step=step, place=found.place_label, recipient=found.recipient or None, signal=signal)
     return found
@@ -57,14 +62,19 @@ def says_the_same(correction: Correction, step: int, how: str) -> bool:
 
 
 def _take_up(run: Run, correction: Correction, step: Step, signal: dict[str, Any]) -> Correction | None:
-    """A changed fact. Words that a person put into the draft stay; what the log had filled in follows the log."""
+    """A changed fact. Words that a person put into the draft stay; what the log had filled in follows the log.
+
+    A draft whose facts changed waits for its owner.
+    """
     if signal in correction.signals:
         return None
     as_drafted = _reverted_to(correction.signals)
     correction.signals = [signal if one["step"] == step.number else one for one in correction.signals]
+    correction.drafted = {**correction.drafted, "reverted_to": _reverted_to(correction.signals)}
     if correction.reverted_to == as_drafted:
-        correction.reverted_to = _reverted_to(correction.signals)
+        correction.reverted_to = correction.drafted["reverted_to"]
     correction.revision += 1
+    correction.goes_at = None
     correction.save()
     run.append("correction.drafted", step=step, place=correction.place_label, signal=signal, again=True)
     return correction
@@ -140,35 +150,128 @@ class Source:
 
 
 def _new(run: Run, step: Step, source: Source, signal: dict[str, Any]) -> Correction:
-    owned = owner_of(source.audience)
+    owned, place = owner_of(source.audience), source.place
+    for_clients = step.audience == Reach.CLIENTS
+    words = {
+        "seen": signal["signal"],
+        "reverted_to": signal["reverted_to"],
+        "what_to_do": source.what_to_do,
+        "back_when": BACK_AFTER_CI if run.retries.exists() else BACK_UNKNOWN,
+    }
     return Correction.objects.create(
         run=run,
-        place_key=source.place.key,
-        place_kind=source.place.kind,
-        place_label=source.place.label,
+        **standing_at(place),
         audience=source.audience or step.read_by,
         recipient=str(owned.owner) if owned else "",
         address=owned.address if owned else {},
         signals=[signal],
-        seen=signal["signal"],
-        reverted_to=signal["reverted_to"],
-        what_to_do=source.what_to_do,
-        back_when=BACK_AFTER_CI if run.retries.exists() else BACK_UNKNOWN,
+        **words,
+        drafted=words,
+        template=Template.objects.newest(Kind.CORRECTION, place.kind),
         questions_to=run.owner,
-        key=keys.digest(["correction", run.pk, source.place.key, step.call_key, Correction.objects.filter(run=run).count()]),
+        key=keys.digest(["correction", run.pk, place.key, step.call_key, Correction.objects.filter(run=run).count()]),
         drafted_at=run.now,
+        for_clients=for_clients,
+        goes_at=None if for_clients else goes_at(owned, run),
     )
 
 
-def _merge(correction: Correction, signal: dict[str, Any], what_to_do: str) -> None:
+def standing_at(place: Place) -> dict[str, Any]:
+    """The fields that say where a correction goes."""
+    return {
+        "place_key": place.key,
+        "place_kind": place.kind,
+        "place_label": place.label,
+        "limit": place.limit,
+        "readers": place.readers[:300],
+        "quote": place.quote,
+    }
+
+
+def goes_at(owned: Audience | None, run: Run) -> dt.datetime | None:
+    """When a draft for this audience goes by itself, as its owner set it."""
+    if owned is None or owned.send_after is None:
+        return None
+    now: dt.datetime = run.now
+    return now + dt.timedelta(minutes=owned.send_after)
+
+
+def _merge(correction: Correction, source: Source, signal: dict[str, Any]) -> None:
+    """A second signal in the same place: one message tells of both."""
     correction.signals = [*correction.signals, signal]
-    correction.seen = "; ".join([correction.seen, signal["signal"]])
-    parts = [*correction.reverted_to.split("; "), signal["reverted_to"]]
-    correction.reverted_to = "; ".join(dict.fromkeys(part for part in parts if part))
-    if what_to_do not in correction.what_to_do:
-        correction.what_to_do = " ".join([correction.what_to_do, what_to_do]).strip()
+    now = {name: getattr(correction, name) for name in WORDS}
+    for name, text in _joined(now, signal, source.what_to_do).items():
+        setattr(correction, name, text)
+    correction.drafted = _joined(correction.drafted or now, signal, source.what_to_do)
+    if source.step.audience == Reach.CLIENTS:
+        correction.for_clients, correction.goes_at = True, None
     correction.revision += 1
     correction.save()
+
+
+def _joined(words: dict[str, str], signal: dict[str, Any], what_to_do: str) -> dict[str, str]:
+    parts = [*words["reverted_to"].split("; "), signal["reverted_to"]]
+    todo = words["what_to_do"]
+    return {
+        **words,
+        "seen": "; ".join([words["seen"], signal["signal"]]),
+        "reverted_to": "; ".join(dict.fromkeys(part for part in parts if part)),
+        "what_to_do": todo if what_to_do in todo else " ".join([todo, what_to_do]).strip(),
+    }
+
+
+def another(correction: Correction, run: Run, **words: str) -> Correction:
+    """A second message after one that went out, to the same place: what was sent is never reworded."""
+    told = {name: words.get(name, getattr(correction, name)) for name in WORDS}
+    return _following(correction, run, Kind.CORRECTION, state=CorrectionState.HELD_BACK, **told)
+
+
+def back_of(correction: Correction, run: Run) -> Correction:
+    """The message that what was premature holds now, in the same place; not saved."""
+    words = {"seen": correction.seen, "what_to_do": NOTHING_TO_DO, "back_when": "it is back"}
+    return _following(correction, run, Kind.BACK, state=CorrectionState.SENDING, back_run=correction.back_run, **words)
+
+
+SAME = [
+    "place_key", "place_kind", "place_label", "place_address", "limit", "readers", "audience", "recipient", "address", "signals", "run",
+    "questions_to", "for_clients",
+]  # fmt: skip
+
+
+def _following(correction: Correction, run: Run, kind: Kind, **fields: Any) -> Correction:
+    told_before = correction.followed_by.count()
+    return Correction(
+        **{name: getattr(correction, name) for name in SAME},
+        **fields,
+        kind=kind,
+        follows=correction,
+        template=Template.objects.newest(kind, correction.place_kind),
+        key=keys.digest([kind, correction.key, told_before]),
+        drafted_at=run.__dict__.get("clock") or timezone.now(),
+    )
+
+
+def retried(run: Run) -> None:
+    """A retry was opened: what nobody has worded otherwise says that it comes back with that."""
+    for draft in Correction.objects.editable().filter(run=run, back_when=BACK_UNKNOWN, kind=Kind.CORRECTION):
+        drafted = {**draft.drafted, "back_when": BACK_AFTER_CI}
+        # As it was read, or not at all: an owner's save that came between is the newer.
+        same = Correction.objects.filter(pk=draft.pk, revision=draft.revision)
+        same.update(back_when=BACK_AFTER_CI, drafted=drafted, revision=draft.revision + 1)
+
+
+def holds_again(retry: Run) -> list[Correction]:
+    """What was premature in the runs that `retry` tries again, and holds now that it succeeded."""
+    done = set(retry.steps.filter(state__in=HAS_ENDED_WELL).values_list("capability", flat=True))
+    found: list[Correction] = []
+    run = retry.retry_of
+    while run is not None:
+        told = Correction.objects.filter(run=run, kind=Kind.CORRECTION, back_run=None).exclude(state=CorrectionState.DISMISSED)
+        again = told.filter(steps__capability__in=done).distinct()
+        found += again
+        Correction.objects.filter(pk__in=[one.pk for one in again]).update(back_run=retry)
+        run = run.retry_of
+    return found
 
 
 def owner_of(audience: str) -> Audience | None:

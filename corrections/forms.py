@@ -7,8 +7,9 @@ from typing import Any
 from django import forms
 from django.db.models import Q
 
+from corrections import wording
 from corrections.drafting import BACK_AFTER_CI, BACK_UNKNOWN
-from corrections.models import Correction
+from corrections.models import Audience, Correction
 from sagaboard.accounts.models import User
 
 NOTHING = "Nothing."
@@ -20,6 +21,7 @@ class Words(forms.Form):
     """The words of one correction. `applied` gives the draft as it would be with them; nothing is saved here."""
 
     revision = forms.IntegerField()
+    page = forms.CharField(max_length=32, required=False)
     seen = forms.CharField(max_length=1000, error_messages={"required": "Say what they may have seen."})
     reverted_to = forms.CharField(max_length=1000, required=False)
     do = forms.ChoiceField(choices=[("nothing", "Nothing"), (SPECIFIC, "Something specific")])
@@ -71,6 +73,65 @@ class Words(forms.Form):
         asked = self.people.filter(pk=chosen).first() if chosen.isdecimal() else None
         draft.questions_to = asked or draft.questions_to
         return draft
+
+
+class AudienceForm(forms.Form):
+    """Who owns a cohort, channel or client, how a note reaches that person, and whether corrections go by themselves."""
+
+    name = forms.CharField(max_length=120, error_messages={"required": "Say which cohort, channel or client it is."})
+    owner = forms.ModelChoiceField(User.objects.none(), error_messages={"required": "Say who owns it: a person who can sign in."})
+    target = forms.CharField(max_length=80, required=False)
+    user = forms.CharField(max_length=80, required=False)
+    email = forms.EmailField(required=False)
+    send_after = forms.IntegerField(min_value=1, max_value=7 * 24 * 60, required=False)
+
+    def __init__(self, audience: Audience | None, data: Any = None, *, by: User) -> None:
+        super().__init__(data, auto_id="%s", initial=_of_audience(audience))
+        self.audience = audience
+        owner = self.fields["owner"]
+        assert isinstance(owner, forms.ModelChoiceField)
+        owner.queryset = User.objects.filter(is_active=True).order_by("first_name", "username")
+        if not by.has_perm("corrections.change_audience"):
+            # Its owner may say how a note reaches them and when it goes, not whose it is.
+            del self.fields["name"], self.fields["owner"]
+
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"]).strip()
+        others = Audience.objects.filter(name=name).exclude(pk=self.audience.pk if self.audience else 0)
+        if others.exists():
+            raise forms.ValidationError(f"“{name}” is owned already: change that one.")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        if bool(found.get("user")) == bool(found.get("email")):
+            self.add_error("user", "Say how a note reaches the owner: a user of the chat, or an e-mail address.")
+        if not found.get("target"):
+            self.add_error("target", "Say by which configured target it goes, as SAGABOARD_TARGETS names it.")
+        return found
+
+    def address(self) -> dict[str, str]:
+        found = {name: str(self.cleaned_data[name]) for name in ("target", "user", "email")}
+        return {name: value for name, value in found.items() if value}
+
+
+def _of_audience(audience: Audience | None) -> dict[str, Any]:
+    if audience is None:
+        return {}
+    known = {name: audience.address.get(name, "") for name in ("target", "user", "email")}
+    return {"name": audience.name, "owner": audience.owner_id, "send_after": audience.send_after, **known}
+
+
+class TemplateForm(forms.Form):
+    """A new version of how messages are worded."""
+
+    body = forms.CharField(max_length=4000, strip=False, error_messages={"required": "A message needs words."})
+
+    def clean_body(self) -> str:
+        body = str(self.cleaned_data["body"]).replace("\r\n", "\n").strip()
+        if against := wording.against_template(body):
+            raise forms.ValidationError(against)
+        return body
 
 
 class Dismissal(forms.Form):

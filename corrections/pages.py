@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import hashlib
 from collections.abc import Iterator
 
 from django.db.models import Q
+from django.utils import timezone
 
-from corrections import services, wording
+from corrections import drafting, places, services, wording
 from corrections.drafting import owner_of, seen_when_utc
 from corrections.models import Correction
 from corrections.states import OPEN, CorrectionState
+from runs.capability import Place
 from runs.models import LogEntry
 from sagaboard.accounts.models import User
 
@@ -31,6 +34,14 @@ WORDS = {
     "correction.dismissed": ("dismissed", "held"),
 }
 PAGE = 50
+# Somebody who saved so recently is still at it.
+EDITING = dt.timedelta(seconds=60)
+LABELS = {
+    "seen": "What they may have seen",
+    "reverted_to": "Reverted to",
+    "what_to_do": "What they need to do",
+    "back_when": "When it will come back",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +82,15 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
+class Change:
+    """What a person made of a field that the log had filled in."""
+
+    label: str
+    was: str
+    now: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Editor:
     """One correction as one person sees it."""
 
@@ -82,6 +102,16 @@ class Editor:
     lines: list[list[wording.Part]]
     at: str
     entries: list[Entry]
+    changes: list[Change]
+    # Where else it may go, where it could not be delivered.
+    elsewhere: list[Place]
+    # Who else sees it there.
+    readers: str
+    # Somebody else, who saved a moment ago.
+    also_editing: str
+    # The message that it is back, where that can be sent.
+    back: list[list[wording.Part]]
+    following: list[Correction]
 
     @property
     def is_editable(self) -> bool:
@@ -99,15 +129,19 @@ class Editor:
 
     @property
     def seen(self) -> str:
-        return _digest([self.correction.state, self.correction.revision, self.correction.attempt, self.correction.error])
+        c = self.correction
+        return _digest([c.state, c.revision, c.attempt, c.error, c.replies, c.back_run_id, c.goes_at, len(self.following)])
 
 
 def shelf_of(user: User) -> Shelf:
     """All that this person may see; what is over, a page of it."""
     visible = Correction.objects.visible_to(user).with_everything()
-    mine = set(Correction.objects.sendable_by(user).open().values_list("pk", flat=True))
+    sendable = Correction.objects.sendable_by(user)
+    mine = set(sendable.open().values_list("pk", flat=True)) | set(sendable.back_unsaid().values_list("pk", flat=True))
     waiting = sorted(visible.open(), key=lambda one: (one.shown_until is not None, -one.drafted_at.timestamp()))
-    return Shelf([_row(one, mine) for one in waiting], [_row(one, mine) for one in visible.closed()[:PAGE]])
+    back = visible.back_unsaid()
+    over = visible.closed().exclude(pk__in=back.values("pk"))
+    return Shelf([_row(one, mine) for one in [*waiting, *back]], [_row(one, mine) for one in over[:PAGE]])
 
 
 def _row(correction: Correction, mine: set[int]) -> Row:
@@ -116,16 +150,37 @@ def _row(correction: Correction, mine: set[int]) -> Row:
 
 def editor_of(correction: Correction, user: User) -> Editor:
     """What the editor shows of a correction this person may see."""
+    may = services.may_send(user, correction)
     return Editor(
         correction=correction,
-        may_send=services.may_send(user, correction),
+        may_send=may,
         is_ownerless=wording.is_ownerless(correction),
         to_whom=addressee(correction),
         checks=wording.checks(correction),
         lines=wording.message(correction),
         at=seen_when_utc(correction),
         entries=list(_entries(correction)),
+        changes=list(_changes(correction)),
+        elsewhere=places.left(correction) if may and correction.is_editable else [],
+        readers=correction.readers or ("nobody else: it is a note to one person" if correction.place_kind == "note" else "not known"),
+        also_editing=_also_editing(correction, user),
+        back=wording.message(drafting.back_of(correction, correction.run)) if may and correction.can_say_back else [],
+        following=list(correction.followed_by.all()),
     )
+
+
+def _changes(correction: Correction) -> Iterator[Change]:
+    for name, label in LABELS.items():
+        was, now = str(correction.drafted.get(name, "")), str(getattr(correction, name))
+        if name in correction.drafted and was.strip() != now.strip():
+            yield Change(label, was, now)
+
+
+def _also_editing(correction: Correction, user: User) -> str:
+    saved = correction.edited_at
+    if saved is None or not correction.is_editable or correction.edited_by == str(user) or timezone.now() - saved > EDITING:
+        return ""
+    return correction.edited_by
 
 
 def addressee(correction: Correction) -> str:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Q
+from django.conf import settings
+from django.db.models import Count, Q
 from django.dispatch import receiver
 
-from corrections import drafting
+from corrections import drafting, reports
 from corrections.models import Audience, Correction
-from corrections.states import CorrectionState
+from corrections.states import CorrectionState, Kind
 from runs import bell, signals
 from runs.clock import Clock
 from runs.models import Run, Step
 from runs.models.leased import lease_is_free
+from runs.paging import page
 from runs.sections import Told, sections
+from runs.states import RunState
 
 
 @receiver(signals.effect_ended)
@@ -28,6 +31,30 @@ def send_what_is_due(sender: Any, **kwargs: Any) -> None:
     due = Correction.objects.filter(lease_is_free(), Q(due_at=None) | Q(due_at__lte=Clock()), state=CorrectionState.SENDING)
     for pk, run_id in due.values_list("pk", "run_id")[:200]:
         bell.ring("corrections.tasks.deliver_correction", run_id, pk)
+    for pk, run_id in Correction.objects.filter(state=CorrectionState.DRAFT, goes_at__lte=Clock()).values_list("pk", "run_id")[:200]:
+        bell.ring("corrections.tasks.send_by_itself", run_id, pk)
+    for pk, run_id in Correction.objects.filter(replies_due_at__lte=Clock()).values_list("pk", "run_id")[:50]:
+        bell.ring("corrections.tasks.count_replies", run_id, pk)
+    reports.due()
+
+
+@receiver(signals.run_opened)
+def say_that_it_is_retried(sender: Any, run: Run, **kwargs: Any) -> None:
+    if run.retry_of is not None:
+        drafting.retried(run.retry_of)
+
+
+@receiver(signals.run_ended)
+def report_the_end(sender: Any, run: Run, **kwargs: Any) -> None:
+    """The owner gets the report; where a retry holds, whoever was told that it was premature can be told that it is back."""
+    if run.state == RunState.SUCCEEDED and (again := drafting.holds_again(run)):
+        page(run, "it is back", _who_can_be_told(again), people={one.run.owner for one in again})
+    reports.ended(run)
+
+
+def _who_can_be_told(again: list[Correction]) -> str:
+    addresses = "\n".join(f"{settings.SAGABOARD_URL}{one.get_absolute_url()}" for one in again)
+    return f"The retry succeeded. Whoever was told that it was premature can be told that it is back, with one press:\n{addresses}"
 
 
 def _owned_audiences() -> Iterable[str]:
@@ -35,6 +62,8 @@ def _owned_audiences() -> Iterable[str]:
 
 
 def _told(run: Run) -> list[Told]:
+    found = list(Correction.objects.filter(run=run).order_by("drafted_at"))
+    back = {one.follows_id: one.sent_at for one in found if one.kind == Kind.BACK}
     return [
         Told(
             who=correction.recipient or correction.place_label,
@@ -43,9 +72,20 @@ def _told(run: Run) -> list[Told]:
             url=correction.get_absolute_url(),
             state=correction.state,
             owned=bool(correction.recipient) or correction.place_kind != "note",
+            since=correction.shown_since,
+            told_at=correction.sent_at,
+            by=correction.dismissed_by or correction.sent_by,
+            text=correction.text if correction.sent_at else "",
+            why=correction.dismissed_why,
+            back_at=back.get(correction.pk),
         )
-        for correction in Correction.objects.filter(run=run).order_by("drafted_at")
+        for correction in found
+        if correction.kind == Kind.CORRECTION
     ]
+
+
+def _untold() -> dict[int, int]:
+    return dict(Correction.objects.untold().order_by().values_list("run").annotate(Count("pk")))
 
 
 def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
@@ -64,4 +104,5 @@ def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
 
 sections.owned_audiences = _owned_audiences
 sections.told = _told
+sections.untold = _untold
 sections.would_tell = _would_tell

@@ -12,6 +12,13 @@ class CorrectionState(models.TextChoices):
     DISMISSED = "dismissed", "Dismissed"
 
 
+class Kind(models.TextChoices):
+    """What a message says: that a signal was premature, or that what it said holds now."""
+
+    CORRECTION = "correction", "Correction"
+    BACK = "back", "It is back"
+
+
 C = CorrectionState
 # Somebody is still misled.
 OPEN = frozenset({C.DRAFT, C.HELD_BACK, C.SENDING, C.NOT_DELIVERED})
@@ -20,7 +27,8 @@ MOVES: dict[str, frozenset[str]] = {
     C.DRAFT: frozenset({C.HELD_BACK, C.SENDING, C.DISMISSED}),
     C.HELD_BACK: frozenset({C.DRAFT, C.SENDING, C.DISMISSED}),
     C.SENDING: frozenset({C.SENT, C.NOT_DELIVERED}),
-    C.NOT_DELIVERED: frozenset({C.SENDING, C.DISMISSED, C.SENT}),
+    # Held back where a person chose another place for it.
+    C.NOT_DELIVERED: frozenset({C.SENDING, C.DISMISSED, C.SENT, C.HELD_BACK}),
     C.SENT: frozenset(),
     C.DISMISSED: frozenset(),
 }

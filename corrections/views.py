@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -84,6 +86,59 @@ def hold(request: PageRequest, correction_id: int) -> HttpResponse:
     return redirect("corrections:correction", correction.pk)
 
 
+@require_POST
+@login_required
+def elsewhere(request: PageRequest, correction_id: int) -> HttpResponse:
+    """Another place for it, which the owner chose; it is sent from the page that shows how it looks there."""
+    correction = _correction(request, correction_id)
+    try:
+        services.hand_over(correction, by=request.user, to=request.POST.get("to", ""))
+    except (NotSendable, NotAllowed) as exc:
+        return _refused(request, correction, exc)
+    return redirect("corrections:correction", correction.pk)
+
+
+@require_POST
+@login_required
+def another(request: PageRequest, correction_id: int) -> HttpResponse:
+    """A second message after one that went out."""
+    return _following(request, correction_id, services.write_another)
+
+
+@require_POST
+@login_required
+def back(request: PageRequest, correction_id: int) -> HttpResponse:
+    """Tells the same people that it is back."""
+    return _following(request, correction_id, services.say_back)
+
+
+def _following(request: PageRequest, correction_id: int, service: Callable[..., Correction]) -> HttpResponse:
+    correction = _correction(request, correction_id)
+    try:
+        second = service(correction, by=request.user)
+    except (NotSendable, NotAllowed) as exc:
+        return _refused(request, correction, exc)
+    return redirect("corrections:correction", second.pk)
+
+
+@require_POST
+@login_required
+def autosave(request: PageRequest, correction_id: int) -> HttpResponse:
+    """Saves what is typed, without a press; the answer says whether it did, and changes nothing that is being typed."""
+    correction = _correction(request, correction_id)
+    form = Words(correction, request.POST)
+    status, says = 200, ""
+    if not form.is_valid():
+        status, says = 422, " ".join(str(message) for messages in form.errors.values() for message in messages)
+    else:
+        try:
+            _edited(request, correction, form)
+        except (StaleEdit, NotSendable, NotAllowed) as exc:
+            status, says = 409, str(exc)
+    context = {"editor": editor_of(_correction(request, correction.pk), request.user), "says": says, "editing": True}
+    return render(request, "corrections/_saved.html", context, status=status)
+
+
 @require_safe
 @login_required
 def live(request: PageRequest) -> HttpResponse:
@@ -104,17 +159,18 @@ def _save(request: PageRequest, correction: Correction) -> HttpResponse:
     if not form.is_valid():
         return _page(request, correction, form=form, status=422)
     try:
-        services.edit(
-            correction,
-            by=request.user,
-            revision=form.cleaned_data["revision"],
-            questions_to=form.cleaned_data["questions_to"],
-            **form.words(),
-        )
+        _edited(request, correction, form)
     except (StaleEdit, NotSendable, NotAllowed) as exc:
         return _refused(request, correction, exc, form=form)
     then = "?confirm=send" if request.POST.get("then") == "send" else "?saved"
     return redirect(f"{correction.get_absolute_url()}{then}")
+
+
+def _edited(request: PageRequest, correction: Correction, form: Words) -> None:
+    given = form.cleaned_data
+    services.edit(
+        correction, by=request.user, revision=given["revision"], questions_to=given["questions_to"], page=given["page"], **form.words()
+    )
 
 
 def _correction(request: PageRequest, correction_id: int) -> Correction:
@@ -154,6 +210,8 @@ def _page(
         # What stands there now, beside what was typed.
         "stored": wording.render_text(correction),
         "revision": correction.revision,
+        # Names this open page, so that what it saves by itself is not taken for somebody else's change.
+        "page": (form.data.get("page", "") if form is not None else "") or secrets.token_hex(8),
         "saved": "saved" in request.GET,
     }
     return render(request, "corrections/correction.html", context, status=status)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from corrections.drafting import REVERTED, owner_of, says_the_same, seen_when
 from corrections.models import Correction
-from corrections.states import EDITABLE
+from corrections.states import EDITABLE, Kind
 from runs.states import StepState
 
 # A message people can do nothing with makes them ask.
@@ -41,29 +42,90 @@ class Check:
     says: str
 
 
+# How a message is worded where no row says otherwise.
+BUILT_IN: dict[str, str] = {
+    Kind.CORRECTION: """[Automated correction - run {run}]
+What you may have seen: {seen}, at {at}.
+Status: {status}
+What you need to do: {what_to_do}
+When it will come back: {back_when}
+Questions: {questions_to}, not this bot.""",
+    Kind.BACK: """[It is back - run {run}]
+What was premature: {seen}.
+Status: {status}
+What you need to do: {what_to_do}
+Questions: {questions_to}, not this bot.""",
+}
+SLOT = re.compile(r"\{(\w+)\}")
+SLOTS = ("run", "seen", "at", "status", "what_to_do", "back_when", "questions_to")
+# A template without one of these would leave people asking.
+REQUIRED = ("run", "seen", "status", "what_to_do", "questions_to")
+
+
+def body_of(correction: Correction) -> str:
+    return correction.template.body if correction.template else BUILT_IN[correction.kind]
+
+
 def message(correction: Correction) -> list[list[Part]]:
     """The message, line by line, its slots marked."""
-    return [
-        [Part(f"[Automated correction - run {correction.run_id}]")],
-        [Part("What you may have seen: "), _slot(correction.seen), Part(", at "), _slot(seen_when(correction)), Part(".")],
-        _status(correction),
-        [Part("What you need to do: "), _slot(_sentence(correction.what_to_do))],
-        [Part("When it will come back: "), _slot(_sentence(correction.back_when))],
-        [Part("Questions: "), _slot(str(correction.questions_to)), Part(", not this bot.")],
-    ]
+    return worded(body_of(correction), correction)
+
+
+def worded(body: str, correction: Correction) -> list[list[Part]]:
+    """`body` with the fields of `correction`, and below its first line what is said of a signal that is gone from there."""
+    slots = _slots(correction)
+    lines = [_line(line, slots) for line in body.splitlines()]
+    return [lines[0], [Part(correction.quote)], *lines[1:]] if correction.quote and lines else lines
+
+
+def _line(line: str, slots: dict[str, list[Part]]) -> list[Part]:
+    """Text and slots take turns in what `SLOT` splits."""
+    found: list[Part] = []
+    for number, piece in enumerate(SLOT.split(line)):
+        found += slots.get(piece, [Part("{" + piece + "}", is_slot=True)]) if number % 2 else [Part(piece)] if piece else []
+    return found
+
+
+def _slots(correction: Correction) -> dict[str, list[Part]]:
+    return {
+        "run": [Part(str(correction.run_id))],
+        "seen": [_slot(correction.seen)],
+        "at": [_slot(seen_when(correction))],
+        "status": _status(correction),
+        "what_to_do": [_slot(_sentence(correction.what_to_do))],
+        "back_when": [_slot(_sentence(correction.back_when))],
+        "questions_to": [_slot(str(correction.questions_to))],
+    }
 
 
 def render_text(correction: Correction) -> str:
     """The message as it will be posted."""
-    return "\n".join("".join(part.text for part in line) for line in message(correction))
+    return as_text(message(correction))
+
+
+def as_text(lines: list[list[Part]]) -> str:
+    return "\n".join("".join(part.text for part in line) for line in lines)
+
+
+def against_template(body: str) -> list[str]:
+    """What stands against wording messages so, a sentence each."""
+    used = SLOT.findall(body)
+    found = [f"There is no field {{{name}}}. There are: {', '.join(SLOTS)}." for name in dict.fromkeys(used) if name not in SLOTS]
+    found += [f"{{{name}}} must be in it: people who are not told that ask." for name in REQUIRED if name not in used]
+    if not body.partition("\n")[0].strip():
+        found.append("The first line can’t be empty: it says that this is a correction, and of which run.")
+    return found
 
 
 def _status(correction: Correction) -> list[Part]:
+    if correction.kind == Kind.BACK:
+        since = f" since {correction.back_run.ended_at:%H:%M} UTC" if correction.back_run and correction.back_run.ended_at else ""
+        return [Part("it holds now"), Part(since), Part(", by "), _slot(f"run {correction.back_run_id}"), Part(".")]
     if not correction.reverted_to.strip():
         if any(signal["how"] == "stuck" for signal in correction.signals):
-            return [Part("Status: this was premature. Taking it back is not confirmed yet.")]
-        return [Part("Status: this was premature, and it is still as you saw it.")]
-    return [Part("Status: this was premature. It has been reverted to "), _slot(correction.reverted_to), Part(".")]
+            return [Part("this was premature. Taking it back is not confirmed yet.")]
+        return [Part("this was premature, and it is still as you saw it.")]
+    return [Part("this was premature. It has been reverted to "), _slot(correction.reverted_to), Part(".")]
 
 
 def _slot(text: str) -> Part:
@@ -82,13 +144,24 @@ def problems(correction: Correction) -> list[str]:
 
 def checks(correction: Correction) -> list[Check]:
     """Every condition of sending, met or not."""
+    facts = [_facts_hold(correction)] if correction.kind == Kind.CORRECTION else []
     return [
         _says_what_to_do(correction),
         _names_what_was_seen(correction),
-        _facts_hold(correction),
+        *facts,
         _asks_a_person(correction),
+        *_fits(correction),
         *_the_rest(correction),
     ]
+
+
+def _fits(correction: Correction) -> list[Check]:
+    if correction.limit is None:
+        return []
+    over = len(render_text(correction)) - correction.limit
+    if over > 0:
+        return [Check(False, f"It is {over} characters too long for this place, which takes {correction.limit}. Shorten it.")]
+    return [Check(True, f"Fits: {correction.limit + over} of the {correction.limit} characters that this place takes")]
 
 
 def _says_what_to_do(correction: Correction) -> Check:
@@ -157,8 +230,8 @@ def is_ownerless(correction: Correction) -> bool:
 
 
 def same_signal_sent(correction: Correction) -> bool:
-    """Whether one that says the same of one of its signals is out already, or on its way."""
-    if correction.state not in EDITABLE:
+    """Whether one that says the same of one of its signals is out already, or on its way; one that follows it knows that."""
+    if correction.state not in EDITABLE or correction.follows_id is not None:
         return False
-    others = Correction.objects.gone_out().filter(run=correction.run_id).exclude(pk=correction.pk)
+    others = Correction.objects.gone_out().filter(run=correction.run_id, kind=Kind.CORRECTION).exclude(pk=correction.pk)
     return any(says_the_same(other, signal["step"], signal["how"]) for other in others for signal in correction.signals)

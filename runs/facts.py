@@ -102,6 +102,11 @@ class Facts:
         return [step for step in self.held if self.item_state(step) == "awaiting"]
 
     @cached_property
+    def untold(self) -> list[Told]:
+        """Who saw something premature and doesn't know yet: the run is over when this is empty."""
+        return [one for one in self.told if one.is_open]
+
+    @cached_property
     def stopped_at(self) -> Step | None:
         """The step at which a walk back stopped, and where its ways on are."""
         return next(iter(self.among(S.UNDO_FAILED, S.DRIFTED, S.UNKNOWN)), None)

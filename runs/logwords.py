@@ -106,6 +106,8 @@ def decision(entry: LogEntry) -> tuple[str, str]:
             return f"closed {step} unsent", why
         case "check.reported":
             return "said that the run is good", str(data.get("subject") or "")
+        case "correction.dismissed":
+            return "said that nobody needs to be told", why
         case "item.decided":
             return f"{VERDICTS.get(str(data.get('verdict')), 'decided')} {step}", why
     return f"let {step} through", why

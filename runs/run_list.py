@@ -32,6 +32,8 @@ class Line:
     visible: list[Step]
     visible_since: dt.datetime | None
     awaiting: int
+    # How many still believe what they saw of a run that ended.
+    untold: int
     last_at: dt.datetime
 
     @property
@@ -88,27 +90,27 @@ class Wanted:
 
 
 def board(user: User, wanted: Wanted, now: dt.datetime) -> Board:
-    awaiting = sections.awaiting()
+    awaiting, untold = sections.awaiting(), sections.untold()
     visible = Run.objects.visible_to(user)
-    asked = _narrowed(visible, wanted, awaiting)
+    asked = _narrowed(visible, wanted, {*awaiting, *untold})
     need_ids = set(asked.needing_someone().values_list("pk", flat=True)[:AT_MOST])
-    need_ids |= set(asked.filter(pk__in=awaiting).values_list("pk", flat=True)[:AT_MOST])
+    need_ids |= set(asked.filter(pk__in={*awaiting, *untold}).values_list("pk", flat=True)[:AT_MOST])
     rows = asked.select_related("owner", "taken_by").with_last_entry()
     running = [] if wanted.before else list(rows.moving().exclude(pk__in=need_ids)[:AT_MOST])
     needs = [] if wanted.before else list(rows.filter(pk__in=need_ids))
     ended = rows.exclude(pk__in=need_ids).exclude(pk__in=asked.moving().values("pk"))
     finished = list((ended.filter(pk__lt=wanted.before) if wanted.before else ended)[: PAGE + 1])
-    lines = _lines([*needs, *running, *finished[:PAGE]], awaiting, now)
+    lines = _lines([*needs, *running, *finished[:PAGE]], awaiting, untold, now)
     return Board(
         needs=sorted((lines[run.pk] for run in needs), key=lambda line: line.rank),
         running=sorted((lines[run.pk] for run in running), key=lambda line: -line.last_at.timestamp()),
         finished=[lines[run.pk] for run in finished[:PAGE]],
         older=finished[PAGE - 1].pk if len(finished) > PAGE else None,
-        counts=_counts(visible, awaiting),
+        counts=_counts(visible, {*awaiting, *untold}),
     )
 
 
-def _narrowed(runs: RunQuerySet, wanted: Wanted, awaiting: dict[int, int]) -> RunQuerySet:
+def _narrowed(runs: RunQuerySet, wanted: Wanted, also: set[int]) -> RunQuerySet:
     if wanted.q:
         runs = runs.matching(wanted.q)
     if wanted.owner:
@@ -122,31 +124,33 @@ def _narrowed(runs: RunQuerySet, wanted: Wanted, awaiting: dict[int, int]) -> Ru
     if wanted.state == "running":
         runs = runs.moving()
     if wanted.state == "needs":
-        runs = runs.filter(pk__in=runs.needing_someone().values("pk")) | runs.filter(pk__in=awaiting)
+        runs = runs.filter(pk__in=runs.needing_someone().values("pk")) | runs.filter(pk__in=also)
     return runs
 
 
-def _lines(runs: list[Run], awaiting: dict[int, int], now: dt.datetime) -> dict[int, Line]:
+def _lines(runs: list[Run], awaiting: dict[int, int], untold: dict[int, int], now: dt.datetime) -> dict[int, Line]:
     steps: dict[int, list[Step]] = defaultdict(list)
     wide = ("args", "prepared", "effect", "why", "undo_error", "settled_why", "seen_at_settling")
     for step in Step.objects.filter(run__in=[run.pk for run in runs]).as_planned().defer(*wide):
         steps[step.run_id].append(step)
-    return {run.pk: _line(run, steps[run.pk], awaiting.get(run.pk, 0), now) for run in runs}
+    return {run.pk: _line(run, steps[run.pk], awaiting.get(run.pk, 0), untold.get(run.pk, 0), now) for run in runs}
 
 
-def _line(run: Run, steps: list[Step], awaiting: int, now: dt.datetime) -> Line:
+def _line(run: Run, steps: list[Step], awaiting: int, untold: int, now: dt.datetime) -> Line:
     facts = Facts(run, steps, now)
     seen = [] if run.state == RunState.SUCCEEDED else facts.visible
     starts = [exposure.of(step).started for step in seen]
-    look, label = look_of(facts, awaiting)
+    look, label = look_of(facts, awaiting, untold)
     since = min((start for start in starts if start), default=None)
     last_at = run.last_at or run.opened_at  # type: ignore[attr-defined]  # annotated
-    return Line(run, facts, strip.of(steps), look, label, seen, since, awaiting, last_at)
+    return Line(run, facts, strip.of(steps), look, label, seen, since, awaiting, untold, last_at)
 
 
-def look_of(facts: Facts, awaiting: int) -> tuple[str, str]:
-    """The pill of a run: its state, or what it waits for."""
+def look_of(facts: Facts, awaiting: int, untold: int) -> tuple[str, str]:
+    """The pill of a run: its state, or what it waits for. It is not over while somebody believes what they saw of it."""
     run = facts.run
+    if run.has_ended and untold:
+        return "draft", f"{run.get_state_display()}, {untold} to tell"
     if run.state == RunState.FAILED and not facts.in_effect and not facts.maybe and not facts.sent:
         return "failed", "Failed, nothing to undo"
     if run.is_going_forward and facts.maybe:
@@ -158,8 +162,8 @@ def look_of(facts: Facts, awaiting: int) -> tuple[str, str]:
     return run.state, ""
 
 
-def _counts(runs: RunQuerySet, awaiting: dict[int, int]) -> dict[str, int]:
-    needs = set(runs.needing_someone().values_list("pk", flat=True)) | set(runs.filter(pk__in=awaiting).values_list("pk", flat=True))
+def _counts(runs: RunQuerySet, also: set[int]) -> dict[str, int]:
+    needs = set(runs.needing_someone().values_list("pk", flat=True)) | set(runs.filter(pk__in=also).values_list("pk", flat=True))
     return {
         "all": runs.count(),
         "needs": len(needs),

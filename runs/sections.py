@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,24 @@ class Told:
     url: str = ""
     state: str = ""
     owned: bool = True
+    # From when it could be seen, when its readers were told, by whom and with which text; or why nobody had to be.
+    since: dt.datetime | None = None
+    told_at: dt.datetime | None = None
+    by: str = ""
+    text: str = ""
+    why: str = ""
+    # When they were told that it is back.
+    back_at: dt.datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Somebody is still misled."""
+        return self.state not in ("", "sent", "dismissed")
+
+    @property
+    def believed_for(self) -> dt.timedelta | None:
+        """From the signal until its readers were told."""
+        return self.told_at - self.since if self.told_at and self.since else None
 
 
 @dataclasses.dataclass
@@ -33,6 +52,8 @@ class Sections:
     items_of: Callable[[Run], dict[int, dict[str, Any]]] = lambda run: {}
     # How many calls of each run wait for a yes: run number -> count; runs without one are left out.
     awaiting: Callable[[], dict[int, int]] = dict
+    # How many are still misled by each run: run number -> count; runs without one are left out.
+    untold: Callable[[], dict[int, int]] = dict
     # Who was told, or would be.
     told: Callable[[Run], list[Told]] = lambda run: []
     would_tell: Callable[[Run, list[Step]], list[Told]] = lambda run, steps: []

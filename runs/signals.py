@@ -2,6 +2,8 @@
 
 from django.dispatch import Signal
 
+# `run`: it was opened, with its plan.
+run_opened = Signal()
 # `run`, `step`: an irreversible call waits; `payload` is what it would send.
 step_queued = Signal()
 # `run`, `step`: a worker is about to send; a receiver that can't agree raises NotReleasable. Returns the approved payload.

@@ -155,13 +155,14 @@ def _compensating(facts: Facts) -> list[Part]:
 
 def _compensated(facts: Facts) -> list[Part]:
     stay, settled = facts.standing, facts.settled
+    back = "" if facts.untold else "ok"
     if stay:
         first = Part(f"{counted(stay, 'effect')} could not be taken back and {is_are(stay, 'stays', 'stay')}.", "em")
     elif all(naming.was_gone(step) for step in settled):
-        first = Part("Everything is back where it was.", "ok")
+        first = Part("Everything is back where it was.", back)
     else:
         first = Part("Not everything is known to be back.", "em")
-    return [first, Part(_undone(facts)), Part(_who_was_told(facts))]
+    return [first, Part(_undone(facts)), _who_was_told(facts)]
 
 
 def _undone(facts: Facts) -> str:
@@ -205,7 +206,7 @@ def _stuck(facts: Facts) -> list[Part]:
 
 def _left(facts: Facts) -> list[Part]:
     stay = facts.standing
-    return [Part(f"{counted(stay, 'effect')} {is_are(stay, 'stays', 'stay')} on purpose.", "em"), Part(_who_was_told(facts))]
+    return [Part(f"{counted(stay, 'effect')} {is_are(stay, 'stays', 'stay')} on purpose.", "em"), _who_was_told(facts)]
 
 
 # ---- its pieces
@@ -268,12 +269,11 @@ def _sent_so_far(facts: Facts) -> Part:
     return Part(f"{counted(facts.sent, 'call')} went out." if facts.sent else "Nothing was sent yet.")
 
 
-def _who_was_told(facts: Facts) -> str:
-    told = [one for one in facts.told if one.state == "sent"]
-    due = [one for one in facts.told if one.state in ("draft", "held_back", "sending", "not_delivered")]
+def _who_was_told(facts: Facts) -> Part:
+    told, due = [one for one in facts.told if one.state == "sent"], facts.untold
     if due:
-        return f"{counted(due, 'person', 'people')} {is_are(due)} to be told."
-    return f"{counted(told, 'person', 'people')} {is_are(told, 'was', 'were')} told." if told else "Nobody had to be told."
+        return Part(f"{counted(due, 'person', 'people')} {is_are(due)} to be told.", "em")
+    return Part(f"{counted(told, 'person', 'people')} {is_are(told, 'was', 'were')} told." if told else "Nobody had to be told.")
 
 
 def _took(facts: Facts) -> str:

@@ -26,6 +26,7 @@ run = [
     path("log.jsonl", views.log_lines, name="log-lines"),
     path("report/", views.report, name="report"),
     path("report.md", views.report_text, name="report-text"),
+    path("report.json", views.report_data, name="report-data"),
 ]
 
 urlpatterns = [

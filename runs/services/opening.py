@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from runs import keys
+from runs import keys, signals
 from runs import plan as planning
 from runs.clock import Clock
 from runs.exceptions import Invalid, KeyReused, NoEffect, NotAllowed, NotOpen, StaleSession
@@ -150,6 +150,7 @@ def _write(run: Run, calls: list[PlannedCall], checks: list[str], token: Token, 
     plan = [{"ref": call.ref, "capability": call.capability.name, "kind": call.effective.kind} for call in calls]
     facts: dict[str, Any] = {"title": run.title, "plan": plan, "checks": checks, "owner": str(run.owner), "warnings": warnings}
     run.append("run.opened", actor=f"token:{token.name}", **facts)
+    signals.run_opened.send(Run, run=run)
 
 
 def _planned(run: Run, number: int, call: PlannedCall) -> Step:

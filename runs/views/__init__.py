@@ -2,7 +2,7 @@
 
 from runs.views.lists import go, home, index
 from runs.views.own import audit, me
-from runs.views.records import log_lines, log_page, report, report_text
+from runs.views.records import log_lines, log_page, report, report_data, report_text
 from runs.views.run import confirm, drop, leave, live, pause, refuse, retry_sending, run_page, step_back, stop, take
 from runs.views.steps import let_through, settle, step_page
 from runs.views.tools import capabilities, capability
@@ -27,6 +27,7 @@ __all__ = [
     "pause",
     "refuse",
     "report",
+    "report_data",
     "report_text",
     "retry_sending",
     "run_page",

@@ -53,7 +53,7 @@ def context_of(request: PageRequest, number: int, **more: Any) -> dict[str, Any]
     known = facts.read(run, timezone.now())
     table = blast_radius.table(known)
     entries = run.entries.newest_first().select_related("step")[:SHOWN_ENTRIES]
-    look, label = look_of(known, len(known.awaiting))
+    look, label = look_of(known, len(known.awaiting), len(known.untold))
     return {
         "run": run,
         "facts": known,
@@ -75,7 +75,7 @@ def context_of(request: PageRequest, number: int, **more: Any) -> dict[str, Any]
 def pace(known: facts.Facts) -> int | None:
     """Seconds until an open page asks again; None once nothing more can come."""
     if known.run.has_ended:
-        return None
+        return WAITING if known.untold else None
     moves = known.run.state in (RunState.OPEN, RunState.COMPENSATING) or bool(known.among(*WAITS_FOR_WORKER))
     going_out = known.run.state == RunState.RELEASING and not known.awaiting and bool(known.among(StepState.QUEUED))
     return MOVING if moves or going_out else WAITING

@@ -189,7 +189,7 @@ def test_the_sweep_finds_a_lost_message(draft, meera, monkeypatch):
     send(draft, meera)
     rung.clear()
     send_what_is_due(None)
-    assert rung == [("corrections.tasks.deliver_correction", (draft.run_id, draft.pk))]
+    assert ("corrections.tasks.deliver_correction", (draft.run_id, draft.pk)) in rung
 
 
 def test_an_owner_named_since_the_draft_gets_the_note(token):

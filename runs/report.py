@@ -1,0 +1,135 @@
+"""The report of a run: what ran, who decided what, what was undone and verified, who saw what for how long, who was told."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from runs import blast_radius, exposure, facts, log, logwords, picture, situation
+from runs.models import LogEntry, Run, Step
+from runs.run_list import look_of
+from runs.sections import Told
+from sagaboard.templatetags.words import name_of
+
+DECISIONS = [
+    "run.taken", "run.paused", "run.failed", "run.left_standing", "run.compensating", "step.settled", "step.closed", "step.queued",
+    "step.requested", "check.reported", "item.decided", "correction.dismissed",
+]  # fmt: skip
+
+
+def of(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
+    """Everything the page, the Markdown and the mail show."""
+    known = facts.read(run, now or timezone.now())
+    table = blast_radius.table(known)
+    look, label = look_of(known, len(known.awaiting), len(known.untold))
+    verified = LogEntry.objects.filter(run=run, event__in=["undo.verified", "undo.skipped"]).select_related("step").order_by("seq")
+    first = known.first_press
+    return {
+        "run": run,
+        "facts": known,
+        "look": look,
+        "look_label": label,
+        "table": table,
+        "situation": situation.of(known),
+        "picture": picture.of(known, table),
+        "pressed": known.mark("run.compensating"),
+        "compensated_after": first - run.failed_at if first and run.failed_at and first >= run.failed_at else None,
+        "decisions": _decisions(run),
+        "chain": log.verify(run),
+        "verified": _lines(verified),
+    }
+
+
+def as_text(run: Run, zone: str = "") -> str:
+    """The report in Markdown, in the time zone of whoever gets it."""
+    with timezone.override(ZoneInfo(zone) if zone else None):
+        return render_to_string("runs/report.md", of(run))
+
+
+def as_data(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
+    """The same as data."""
+    found = of(run, now)
+    known: facts.Facts = found["facts"]
+    verified = {line.entry.step_id: line.entry for line in found["verified"]}
+    return {
+        "run": run.number,
+        "title": run.title,
+        "state": run.state,
+        "agent": run.agent,
+        "owner": run.owner.username,
+        "ticket": run.ticket,
+        "retry_of": run.retry_of_id,
+        "opened_at": run.opened_at,
+        "failed_at": run.failed_at,
+        "failed_why": run.failed_why,
+        "ended_at": run.ended_at,
+        "finished": run.has_ended and not known.untold,
+        "in_short": found["situation"].sentence,
+        "steps": [_step(step, known, verified.get(step.pk)) for step in known.steps],
+        "told": [_told(one) for one in known.told],
+        "decisions": found["decisions"],
+        "log": {"entries": found["chain"].entries, "whole": found["chain"].whole, "head": found["chain"].head},
+    }
+
+
+def _step(step: Step, known: facts.Facts, verified: LogEntry | None) -> dict[str, Any]:
+    seen = exposure.of(step)
+    return {
+        "number": step.number,
+        "ref": step.ref,
+        "capability": step.capability,
+        "kind": step.kind,
+        "audience": step.audience,
+        "read_by": step.read_by,
+        "state": step.state,
+        "closed_why": step.closed_why,
+        "error": step.error,
+        "visible_from": None if seen.is_machines else seen.started,
+        "visible_until": None if seen.is_machines else seen.ended,
+        "visible_seconds": None if seen.is_machines or not seen.started else round(seen.seconds(known.now), 3),
+        "undo_verified_at": verified.at if verified else None,
+        "settled_by": step.settled_by,
+        "settled_why": step.settled_why,
+    }
+
+
+def _told(one: Told) -> dict[str, Any]:
+    return {
+        "who": one.who,
+        "where": one.how,
+        "about": one.what,
+        "state": one.state,
+        "visible_from": one.since,
+        "told_at": one.told_at,
+        "told_after_seconds": round(one.believed_for.total_seconds(), 3) if one.believed_for else None,
+        "by": one.by,
+        "why": one.why,
+        "text": one.text,
+        "back_at": one.back_at,
+    }
+
+
+def _lines(entries: Iterable[LogEntry]) -> list[logwords.Line]:
+    return [logwords.line(entry) for entry in entries]
+
+
+def _decisions(run: Run) -> list[dict[str, Any]]:
+    """What persons decided, in order. A call that was closed by a rejection stands there as the rejection."""
+    people = LogEntry.objects.filter(run=run, event__in=DECISIONS, actor__startswith="person:")
+    entries = list(people.select_related("step").order_by("seq"))
+    decided = {entry.step_id for entry in entries if entry.event == "item.decided"}
+    found = []
+    for entry in entries:
+        let_through = entry.data.get("let_through")
+        if entry.event in ("step.queued", "step.requested") and not let_through:
+            continue
+        if entry.event == "step.closed" and (entry.step_id in decided or entry.data.get("why") == "withdrawn"):
+            continue
+        did, why = logwords.decision(entry)
+        found.append({"at": entry.at, "who": name_of(entry.actor), "did": did, "why": why})
+    return found
