@@ -10,6 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.db import connection
 
+from tests.corrections.real import mails, told  # noqa: F401  (fixtures)
+from tests.runs.connectors.conftest import running_world, world, world_state  # noqa: F401  (fixtures)
+
 DESK = {"width": 1440, "height": 1000}
 REFUSALS = ("404 (Not Found)", "409 (Conflict)", "422 (")
 

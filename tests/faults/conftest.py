@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from runs import registry
+from tests.corrections.real import mails, told  # noqa: F401  (fixtures)
 from tests.factories import make_team, make_token, make_user, prove
+from tests.runs.connectors.conftest import running_world, world, world_state  # noqa: F401  (fixtures)
 from tests.site import Site
 
 

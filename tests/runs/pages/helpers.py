@@ -29,6 +29,13 @@ def compensated_run(team: Any) -> Run:
     return again(run)
 
 
+def told_run(team: Any) -> Run:
+    """Undone, and nobody is left who believes what they saw."""
+    run = compensated_run(team)
+    run.corrections.update(state="dismissed", dismissed_by="Alice Ahn", dismissed_why="nobody was in")
+    return run
+
+
 def stuck_run(team: Any) -> Run:
     """The undo of the third step lies: it answers, and the effect is still there."""
     run = failed_run(team)

@@ -9,7 +9,7 @@ from runs.models import OutsideTool
 from runs.sections import sections
 from runs.states import RunState
 from tests.factories import do, make_run, make_team, make_token, make_user
-from tests.runs.pages.helpers import again, compensated_run, failed_run, stuck_run
+from tests.runs.pages.helpers import again, failed_run, stuck_run, told_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HTMX = {"headers": {"HX-Request": "true"}}
@@ -20,7 +20,7 @@ def listed(client, query=""):
 
 
 def test_what_people_can_see_comes_first_and_what_ended_last(client, alice, team):
-    done, stuck = compensated_run(team), stuck_run(team)
+    done, stuck = told_run(team), stuck_run(team)
     failed = failed_run(team)
     going = make_run(token=make_token(team=team))
     client.force_login(alice)
@@ -40,7 +40,7 @@ def test_foreign_runs_are_neither_listed_nor_counted(client, alice, team):
 
 
 def test_nothing_that_needs_anyone_is_said(client, alice, team):
-    compensated_run(team)
+    told_run(team)
     client.force_login(alice)
     assert "Nothing needs anyone. Last looked" in listed(client)
 
@@ -56,7 +56,7 @@ def test_a_failed_run_without_effects_needs_nobody(client, alice, team):
 
 
 def test_filters_live_in_the_address(client, alice, team):
-    failed, done = failed_run(team, ticket="BILL-318"), compensated_run(team)
+    failed, done = failed_run(team, ticket="BILL-318"), told_run(team)
     client.force_login(alice)
 
     def seen(query):
@@ -90,7 +90,7 @@ def test_what_waits_for_a_yes_needs_someone(client, alice, team, monkeypatch):
 
 def test_older_runs_are_a_link(client, alice, team, monkeypatch):
     monkeypatch.setattr("runs.run_list.PAGE", 2)
-    runs = [compensated_run(team) for _ in range(3)]
+    runs = [told_run(team) for _ in range(3)]
     client.force_login(alice)
     page = listed(client)
     assert f"before={runs[1].pk}" in page
