@@ -9,7 +9,7 @@ from corrections.states import CorrectionState
 from runs import registry
 from runs.clock import Clock
 from runs.engine.attempt import bounded, call_for, reason_of
-from runs.engine.claim import is_frozen
+from runs.freezing import is_frozen
 from runs.locking import locked_run
 from runs.models import Run, Step
 from runs.paging import page

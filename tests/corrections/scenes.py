@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from corrections import delivery
+from corrections import services as corrections
 from corrections.models import Audience, Correction
+from corrections.states import CorrectionState
 from runs import services
 from runs.engine import compensate
 from runs.models import Run
 from tests.factories import do, make_run, make_token, make_user
+from tests.helpers import reread
+from tests.tools import ShowThing, world
 
 SHOWN = [
     {"ref": "one", "capability": "put_thing", "args": {"name": "one"}},
@@ -43,3 +48,23 @@ def make_failed(*, token: Any = None, plan: Any = None) -> Run:
 
 def draft_of(run: Run) -> Correction:
     return run.corrections.get()
+
+
+def leave_in_doubt(draft: Correction, monkeypatch: Any, *, posted: bool) -> Correction:
+    """Sent, its answer lost before or after it was posted, and every look for it in vain: a person is next."""
+
+    def lost(call: Any, message: Any = None) -> None:
+        raise TimeoutError
+
+    (world.after if posted else world.before)["correct"] = lost
+    corrections.send(draft, by=draft.run.owner, revision=reread(draft).revision)
+    with monkeypatch.context() as patch:
+        patch.setattr(ShowThing, "probe_correction", lambda self, call, message: lost(call))
+        for _ in range(8):
+            Correction.objects.filter(pk=draft.pk).update(due_at=None)
+            delivery.deliver(draft.run_id, draft.pk)
+    world.after.clear()
+    world.before.clear()
+    found: Correction = reread(draft)
+    assert (found.state, found.in_doubt) == (CorrectionState.NOT_DELIVERED, True)
+    return found

@@ -15,8 +15,9 @@ from runs.engine import compensate
 from runs.models import Run
 from runs.run_list import Wanted, board
 from runs.states import RunState, StepState
+from tests.checker import forged
 from tests.corrections.real import PLACES, SAID, Told
-from tests.corrections.scenes import SHOWN, draft_of, make_failed, make_undone, own_audience
+from tests.corrections.scenes import SHOWN, draft_of, leave_in_doubt, make_failed, make_undone, own_audience
 from tests.factories import make_user
 from tests.helpers import reread
 from tests.tools import world as shelf
@@ -150,6 +151,7 @@ def test_cor_04_words_may_be_edited_and_a_fact_may_not(token):
     draft = draft_of(run)
     draft = services.edit(draft, by=run.owner, revision=draft.revision, reverted_to="off, as before", what_to_do="Close your bugs.")
     run.steps.filter(ref="wall").update(state=StepState.DRIFTED)
+    forged(run, "what a late look would find")
     with pytest.raises(NotSendable, match="Step 3 is drifted now"):
         services.send(draft, by=run.owner, revision=draft.revision)
     services.edit(draft, by=run.owner, revision=draft.revision, what_to_do=" ")
@@ -180,19 +182,11 @@ def test_cor_04_what_goes_by_itself_is_looked_at_once_more(token):
     assert reread(draft).error == "The effect of step 2 is there again."
 
 
-def test_cor_04_the_log_holds_the_words_that_were_posted(token):
+def test_cor_04_the_log_holds_the_words_that_were_posted(token, monkeypatch):
     """The answer to the first attempt is lost, the owner rewords, and the look finds the first one's message."""
     own_audience()
     draft = draft_of(make_undone(token=token))
-
-    def lost(call):
-        raise TimeoutError
-
-    shelf.after["correct"] = lost
-    services.send(draft, by=draft.run.owner, revision=1)
-    delivery.deliver(draft.run_id, draft.pk)
-    Correction.objects.update(state=CorrectionState.NOT_DELIVERED, due_at=None)
-    shelf.after.clear()
+    leave_in_doubt(draft, monkeypatch, posted=True)
     services.edit(draft, by=draft.run.owner, revision=1, seen="Other words")
     services.send(draft, by=draft.run.owner, revision=2)
     delivery.deliver(draft.run_id, draft.pk)

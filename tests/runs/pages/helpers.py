@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from corrections import services as corrections
 from runs import services
 from runs.engine import compensate
 from runs.models import Run, Step
@@ -32,7 +33,8 @@ def compensated_run(team: Any) -> Run:
 def told_run(team: Any) -> Run:
     """Undone, and nobody is left who believes what they saw."""
     run = compensated_run(team)
-    run.corrections.update(state="dismissed", dismissed_by="Alice Ahn", dismissed_why="nobody was in")
+    for correction in run.corrections.all():
+        corrections.dismiss(correction, by=run.owner, reason="nobody was in")
     return run
 
 
