@@ -38,10 +38,15 @@ class Scene:
     late: Attempt | None = None
     decides: str = "gate"
     fate: str = "compensate"
+    # The digest that both had on their screens.
+    read: str = ""
     claimed: list[Attempt] = dataclasses.field(default_factory=list)
 
     def step(self, ref: str) -> Step:
         return self.run.steps.get(ref=ref)
+
+    def look(self) -> None:
+        self.read = next(iter(Item.objects.filter(step__run=self.run, step__ref=self.decides).values_list("digest", flat=True)), "")
 
     def item(self) -> Item:
         return item_of(self.run, self.decides)
@@ -79,13 +84,18 @@ def _settle(scene: Scene, who: int) -> None:
 
 def _approve(scene: Scene, who: int) -> None:
     item = scene.item()
-    outbox.approve(item, digest=item.digest, by=scene.people["alice" if who == 0 else "carol"])
+    outbox.approve(item, digest=scene.read, by=scene.people["alice" if who == 0 else "carol"])
 
 
 def _reject(scene: Scene, who: int) -> None:
     item = scene.item()
     by = scene.people["alice" if who == 0 else "carol"]
-    outbox.reject(item, digest=item.digest, by=by, reason="not now", fate=scene.fate)
+    outbox.reject(item, digest=scene.read, by=by, reason="not now", fate=scene.fate)
+
+
+def _edit(scene: Scene, who: int) -> None:
+    by = scene.people["alice" if who == 0 else "carol"]
+    outbox.edit(scene.item(), digest=scene.read, by=by, fields={"value": f"reworded by {by}"})
 
 
 def _expire(scene: Scene, who: int) -> None:
@@ -111,6 +121,7 @@ ACTIONS: dict[str, Callable[[Scene, int], Any]] = {
     "settle": _settle,
     "approve": _approve,
     "reject": _reject,
+    "edit": _edit,
     "expire": _expire,
     "withdraw": _withdraw,
     "late effect": _late,
@@ -166,6 +177,10 @@ def _unknown(run: Run, ref: str) -> Attempt:
     return attempt
 
 
+def _let_edit(run: Run) -> None:
+    Item.objects.filter(step__run=run).update(policy=_policy("edited", editable=["*"]))
+
+
 def working(*refs: str, claims: str = "two", overdue: bool = False) -> Callable[[dict[str, Any]], Scene]:
     """In the middle of its work: one call done, and of the others those named: one to be taken (`two`), one whose worker was
     overtaken (`slow`), one nobody can explain (`lost`), a gate that waits (`gate`), or whose time is over."""
@@ -176,6 +191,7 @@ def working(*refs: str, claims: str = "two", overdue: bool = False) -> Callable[
         do(run, "one")
         doing = {"slow": _overtaken, "lost": _unknown}
         late = [doing.get(ref, _call)(run, ref) for ref in refs]
+        _let_edit(run)
         if overdue:
             Item.objects.filter(step__run=run).update(expires_at=run.opened_at - LONG_AGO)
         attempts = [attempt for attempt in late if isinstance(attempt, Attempt)]
@@ -213,6 +229,7 @@ def ready(people: dict[str, Any]) -> Scene:
     late = _overtaken(run, "slow")
     invoke.invoke(run.pk, run.steps.get(ref="slow").pk)
     _call(run, "tell")
+    _let_edit(run)
     _green(run, people)
     _silent(run)
     return Scene(run, people, late=late, decides="tell", fate="drop")
@@ -297,6 +314,7 @@ def released(people: dict[str, Any]) -> Scene:
 def lapsed(people: dict[str, Any]) -> Scene:
     """Everybody said yes, and it was too long ago."""
     scene = released(people)
+    scene.look()
     _approve(scene, 0)
     Item.objects.filter(step__run=scene.run).update(expires_at=scene.run.opened_at - LONG_AGO)
     return scene
@@ -311,6 +329,7 @@ PAIRS: dict[tuple[str, str], tuple[Callable[[dict[str, Any]], Scene], ...]] = {
     ("claim", "settle"): (working("lost", claims="lost"),),
     ("claim", "approve"): (working("gate", claims="gate"), released),
     ("claim", "reject"): (working("gate", claims="gate"),),
+    ("claim", "edit"): (working("gate", claims="gate"),),
     ("claim", "expire"): (lapsed,),
     ("claim", "withdraw"): (working("two"),),
     ("claim", "late effect"): (working("slow", claims="slow"),),
@@ -321,6 +340,7 @@ PAIRS: dict[tuple[str, str], tuple[Callable[[dict[str, Any]], Scene], ...]] = {
     ("finish", "settle"): (unsure,),
     ("finish", "approve"): (ready,),
     ("finish", "reject"): (ready,),
+    ("finish", "edit"): (ready,),
     ("finish", "expire"): (hasty,),
     ("finish", "withdraw"): (ready,),
     ("finish", "late effect"): (ready,),
@@ -330,6 +350,7 @@ PAIRS: dict[tuple[str, str], tuple[Callable[[dict[str, Any]], Scene], ...]] = {
     ("fail", "settle"): (working("lost"),),
     ("fail", "approve"): (working("gate"), released),
     ("fail", "reject"): (working("gate"), released),
+    ("fail", "edit"): (working("gate"),),
     ("fail", "expire"): (working("gate", overdue=True),),
     ("fail", "withdraw"): (working("two", "gate"),),
     ("fail", "late effect"): (quiet, working("slow")),
@@ -346,18 +367,25 @@ PAIRS: dict[tuple[str, str], tuple[Callable[[dict[str, Any]], Scene], ...]] = {
     ("settle", "settle"): (working("lost"), stuck),
     ("settle", "approve"): (working("lost", "gate"),),
     ("settle", "reject"): (working("lost", "gate"),),
+    ("settle", "edit"): (working("lost", "gate"),),
     ("settle", "expire"): (working("lost", "gate", overdue=True),),
     ("settle", "withdraw"): (working("lost"),),
     ("settle", "late effect"): (working("lost"), stuck),
     ("approve", "approve"): (working("gate"),),
     ("approve", "reject"): (working("gate"), released),
+    ("approve", "edit"): (working("gate"),),
     ("approve", "expire"): (working("gate", overdue=True),),
     ("approve", "withdraw"): (working("gate"), released),
     ("approve", "late effect"): (working("slow", "gate"),),
     ("reject", "reject"): (working("gate"), released),
+    ("reject", "edit"): (working("gate"),),
     ("reject", "expire"): (working("gate", overdue=True),),
     ("reject", "withdraw"): (working("gate"),),
     ("reject", "late effect"): (working("slow", "gate"),),
+    ("edit", "edit"): (working("gate"),),
+    ("edit", "expire"): (working("gate", overdue=True),),
+    ("edit", "withdraw"): (working("gate"),),
+    ("edit", "late effect"): (working("slow", "gate"),),
     ("expire", "expire"): (working("gate", overdue=True), lapsed),
     ("expire", "withdraw"): (working("gate", overdue=True), lapsed),
     ("expire", "late effect"): (working("slow", "gate", overdue=True),),
@@ -371,8 +399,10 @@ APART = {
     ("silence", "settle"): "the clock stands while a call is unknown, and what else is settled belongs to a run that is stuck",
     ("silence", "approve"): "the clock stands while a gate waits for a person, and after `finish` nobody waits for the agent",
     ("silence", "reject"): "as for approve",
+    ("silence", "edit"): "as for approve",
     ("silence", "expire"): "as for approve",
     ("compensate", "approve"): "a run that can be undone has failed or ended, and nothing in it can be approved",
+    ("compensate", "edit"): "nor edited",
 }
 
 
@@ -401,7 +431,12 @@ def outcome(scene: Scene, answers: dict[str, str]) -> Outcome:
         run=[run.state, bool(run.pivot_at), run.failed_why and re.sub(r"\d+", "N", run.failed_why)],
         steps=[(step.ref, step.state, step.closed_why, step.settled_as, step.tries, bool(step.lease_until)) for step in steps],
         items=[
-            (item.step.ref, item.state, [(one.verdict, one.by_name, one.voided_at is None) for one in item.decisions.all()])
+            (
+                item.step.ref,
+                item.state,
+                [(one.verdict, one.by_name, one.voided_at is None) for one in item.decisions.all()],
+                item.versions.count(),
+            )
             for item in Item.objects.filter(step__run=run).in_order()
         ],
         entries=[

@@ -8,8 +8,10 @@ import pytest
 from django.test import TransactionTestCase
 
 from outbox.models import Policy
-from runs import bell
-from runs.models.run import RunQuerySet
+from runs import bell, locking
+from runs.clock import Clock
+from runs.models import Run
+from runs.models.quick import Prepared
 from tests import checker
 from tests.conftest import empty_tables
 from tests.factories import make_team, make_token, make_user
@@ -56,7 +58,7 @@ def test_without_the_lock_they_do_not(people, monkeypatch):
     """The meetings are real: with the lock taken out a gate is both approved and rejected."""
     (scene, *_), orders = PAIRS["approve", "reject"], [("approve", "reject"), ("reject", "approve")]
     serial = [play(scene, order, people, one_after_the_other) for order in orders]
-    monkeypatch.setattr(RunQuerySet, "select_for_update", lambda self, **options: self, raising=False)
+    monkeypatch.setattr(locking, "_LOCKED", Prepared(lambda pk: Run.objects.annotate(clock=Clock()).filter(pk=pk), -1))
     assert all(play(scene, order, people, run_meeting) not in serial for order in orders)
 
 
@@ -75,6 +77,7 @@ def play(scene, order, people, how):
     """What comes of a fresh scene in which these two happen; the laws of the checker hold."""
     world.clear()
     stage = scene(people)
+    stage.look()
     names = order if order[0] != order[1] else (order[0], f"{order[1]} again")
     answers = how(*[lambda who=who, name=name: ACTIONS[name](stage, who) for who, name in enumerate(order)])
     found = outcome(stage, {name: in_words(one) for name, one in zip(names, answers, strict=True)})
