@@ -146,7 +146,7 @@ def _held(facts: Facts, table: Table, axis: Axis, place: int) -> Lane | None:
     end = max(ends) if len(ends) == len(rows) else facts.now
     bar = Bar("b-held", axis.percent(start), f"{max(axis.at(end) - axis.at(start), 0.3):.2f}%", axis.percent(end), "", "Held, not visible")
     word = "Withdrawn from the outbox" if facts.withdrawn else "Held in the outbox"
-    return Lane(0, f"{_numbers(rows)} · {word}", "not visible, 0 s", "t-mute", [bar])
+    return Lane(0, f"{_numbers(rows)} · {word}", "not visible", "t-mute", [bar])
 
 
 def _marks(facts: Facts, axis: Axis, bottom: int) -> list[Mark]:

@@ -84,7 +84,7 @@ def test_the_picture_has_a_lane_for_what_people_could_see():
     )
     drawn = picture.of(known, blast_radius.table(known))
     assert [lane.label for lane in drawn.lanes] == ["2 · put it", "1 · Put it", "3 · Withdrawn from the outbox"]
-    assert [lane.right for lane in drawn.lanes] == ["11 min 03 s", "machines only", "not visible, 0 s"]
+    assert [lane.right for lane in drawn.lanes] == ["11 min 03 s", "machines only", "not visible"]
     assert drawn.lanes[0].bars[0].cap == "open"
     assert drawn.says.startswith("Put it could be seen by people for 11 min 03 s, and still can.")
     assert all(value.endswith("%") for tick in drawn.ticks for value in [tick.x])
