@@ -19,6 +19,7 @@ help:
 	@echo "make lint    ruff, mypy, import-linter, djade"
 	@echo "make bench   how fast it is on this machine"
 	@echo "make histories  N=2000 random histories of a run beside a model of it; SEED=... for the same again"
+	@echo "make crash   something dies at every point of a call's life, cell by cell"
 	@echo "make guards  takes each guard out in a copy and shows that its test goes red"
 	@echo
 	@echo "PYTHON=python3.12 names the interpreter, VENV=folder the virtual environment, ARGS='...' is handed on."
@@ -32,6 +33,10 @@ histories: $(INSTALLED)
 .PHONY: guards
 guards: $(INSTALLED)
 	@$(RUN) -m tests.guards $(ARGS)
+
+.PHONY: crash
+crash: $(INSTALLED)
+	@$(RUN) -m tests.crash $(ARGS)
 
 .PHONY: demo up bench
 demo up: $(INSTALLED)

@@ -49,20 +49,20 @@ def deliver(run_id: int, correction_id: int) -> None:
     held = _claim(run_id, correction_id)
     if held is None:
         return
-    reach("correct.claimed")
+    reach("correct.claimed", run=held.run_id)
     if held.looks_first and not _is_missing(held):
         return
-    reach("correct.before")
+    reach("correct.before", run=held.run_id)
     try:
         where = held.begin(held.door.post)
-        reach("correct.after")
+        reach("correct.after", run=held.run_id)
     except NoEffect as exc:
         _failed(held, exc, again=isinstance(exc, TryLater), in_doubt=False)
     except Exception as exc:  # it may be there: the next attempt looks first
         _failed(held, exc, again=True, in_doubt=True)
     else:
         _delivered(held, where)
-        reach("correct.committed")
+        reach("correct.committed", run=held.run_id)
 
 
 def _is_missing(held: Delivery) -> bool:
@@ -72,6 +72,7 @@ def _is_missing(held: Delivery) -> bool:
         return False
     try:
         found = held.begin(held.door.look)
+        reach("correct.looked", run=held.run_id)
     except Exception as exc:  # no answer: nothing is posted on a guess
         _failed(held, exc, again=True, in_doubt=True)
         return False

@@ -30,11 +30,15 @@ def ring_at(queue: str, task: str, *ids: int | str) -> None:
     transaction.on_commit(lambda: _send(task, ids, queue), robust=True)
 
 
+def _run_of(ids: tuple[int | str, ...]) -> int:
+    return ids[0] if ids and isinstance(ids[0], int) else 0
+
+
 def _send(task: str, ids: tuple[int | str, ...], queue: str | None = None) -> None:
-    reach("publish.before")
+    reach("publish.before", task, _run_of(ids))
     try:
         current_app.send_task(task, args=ids, retry=False, queue=queue)
-        reach("publish.after")
+        reach("publish.after", task, _run_of(ids))
     except Exception as exc:  # whatever the broker's client raises, the row is committed and will be found
         log.warning("No broker for %s%s, the sweep will find it: %s", task, ids, exc)
 

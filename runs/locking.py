@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from django.db import transaction
 
 from runs.clock import Clock
+from runs.failpoints import reach
 from runs.models import Run, Step
 from runs.models.quick import Prepared
 
@@ -23,7 +24,10 @@ def locked_run(run_id: int) -> Iterator[Run]:
     that changes a run or anything below it, so that two of them can wait for each other but never deadlock.
     """
     with transaction.atomic(durable=True):
-        yield _LOCKED.get(run_id)
+        run = _LOCKED.get(run_id)
+        yield run
+        reach("commit.before", run.last_event, run_id)
+    reach("commit.after", run.last_event, run_id)
 
 
 def read_step(step_id: int) -> Step:

@@ -277,7 +277,9 @@ def _wanted(record: Record, step: Step) -> bool | None:
     if step.state == S.UNDONE:
         last = [entry.event for entry in record.of_step[step.pk] if entry.event in ("undo.verified", "undo.skipped")][-1:]
         return False if last == ["undo.verified"] else None
-    if step.state in (S.UNKNOWN, S.UNDO_FAILED, S.DRIFTED, S.SETTLED, S.LEFT_STANDING) or step.settled_by:
+    # Asked again with the same key, because nothing could look: it may be there already.
+    repeats = step.state in (S.REQUESTED, S.QUEUED) and step.tries
+    if repeats or step.state in (S.UNKNOWN, S.UNDO_FAILED, S.DRIFTED, S.SETTLED, S.LEFT_STANDING) or step.settled_by:
         return None
     return False
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from runs.capability import Args, Capability, Payload, Retry
+from runs.capability import Args, Capability, Payload, Place, Retry
 from runs.connectors.targets import target
 from runs.exceptions import NoEffect, Unreadable
 from runs.states import Audience, Kind
@@ -82,10 +83,42 @@ class PutItem(Capability[Item]):
         return httpx.request(method, url, headers=sent, json=json, timeout=call.timeout, trust_env=False)
 
 
+class ShowItem(PutItem):
+    """Put an item where the team sees it; what is said of it later goes through the slot."""
+
+    name = "show_item"
+    kind = Kind.COMPENSATABLE
+    audience = Audience.PEOPLE
+    read_by = "the team"
+    human_signal = "{name} on the shelf"
+    what_to_do = "Nothing."
+    reverted_to = "nothing on the shelf"
+
+    def place(self, call: Any) -> Place:
+        return Place(key="shelf", label="the shelf", kind="ticket")
+
+    def correct(self, call: Any, message: Any) -> dict[str, Any]:
+        answer = self._slot("POST", call, message, content=json.dumps({"say": message.text}).encode())
+        answer.raise_for_status()
+        return {"id": answer.json()["id"]}
+
+    def probe_correction(self, call: Any, message: Any) -> dict[str, Any] | None:
+        found = self._slot("GET", call, message).json()["sends"]
+        return {"id": found[0]["id"]} if found else None
+
+    def _slot(self, method: str, call: Any, message: Any, content: bytes | None = None) -> httpx.Response:
+        at = target("shelf-plain", "shelf")
+        sent = {**self._known(at, call), "Idempotency-Key": message.key, "Content-Type": "application/json"}
+        params = {"key": message.key} if method == "GET" else None
+        url = f"{at['base_url']}/sends"
+        return httpx.request(method, url, headers=sent, content=content, params=params, timeout=call.timeout, trust_env=False)
+
+
 class BlindItem(PutItem):
     """Put an item that nobody can look for."""
 
     name = "blind_item"
+    kind = Kind.COMPENSATABLE
     probe = Capability.probe
 
 
@@ -129,6 +162,25 @@ class SendItem(PutItem):
         return httpx.request(
             method, f"{at['base_url']}/sends", headers=sent, content=content, params=params, timeout=call.timeout, trust_env=False
         )
+
+
+class SendKeyed(SendItem):
+    """Send by a target that honours the key and can't be asked."""
+
+    name = "send_keyed"
+    audience = Audience.CLIENTS
+    read_by = "the client"
+    probe = Capability.probe
+
+
+class SendBlind(SendItem):
+    """Send by a target that knows no key and can't be asked."""
+
+    name = "send_blind"
+    audience = Audience.CLIENTS
+    read_by = "the client"
+    honours_key = False
+    probe = Capability.probe
 
 
 class SendOut(SendItem):

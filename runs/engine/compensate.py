@@ -31,12 +31,12 @@ def compensate(run_id: int, queue: str = Capability.queue) -> None:
     held = walk.claim(run_id)
     if held is None:
         return
-    reach("walk.claimed")
+    reach("walk.claimed", run=run_id)
     while True:
         step = walk.next_step(held)
         if step is None:
             walk.finish(held)
-            reach("walk.finished")
+            reach("walk.finished", run=run_id)
             return
         if (theirs := dispatch.queue_of(step)) != queue:
             walk.hand_over(held, theirs)
@@ -107,14 +107,14 @@ class _Undo:
         if self.step.state == StepState.UNDOING and not self.capability.undo_repeatable:
             return walk.undo_failed(self.held, self.step, "an undo was begun, its end was lost, and it can't be repeated")
         name = self.capability.name
-        reach("undo.checked", name)
+        reach("undo.checked", name, self.held.run_id)
         if not walk.undo_started(self.held, self.step, self.capability):
             return False
-        reach("undo.before", name)
+        reach("undo.before", name, self.held.run_id)
         error = ""
         try:
             self.held.begin(self.capability.undo, self.call)
-            reach("undo.after", name)
+            reach("undo.after", name, self.held.run_id)
         except LeaseTooShort:
             raise
         except NoEffect as exc:
@@ -125,9 +125,9 @@ class _Undo:
         except Exception as exc:  # what counts is what `verify_undone` sees
             error = reason_of(exc)
         if self._gone_in_time():
-            reach("undo.verified", name)
+            reach("undo.verified", name, self.held.run_id)
             ours = walk.undone(self.held, self.step, already=False)
-            reach("undo.committed", name)
+            reach("undo.committed", name, self.held.run_id)
             return ours
         if self.capability.undo_repeatable and self.step.undo_tries < self.capability.retry.attempts and error:
             time.sleep(patience_of(self.capability.retry.backoff))

@@ -19,14 +19,14 @@ def invoke(run_id: int, step_id: int) -> None:
     if attempt is None:
         return
     name = attempt.capability.name
-    reach("claim.committed", name)
+    reach("claim.committed", name, run_id)
     if not _prepare(attempt):
         return
-    reach("do.before", name)
+    reach("do.before", name, run_id)
     # No transaction is open here: the call may take minutes and can't be rolled back.
     try:
         effect = attempt.begin(attempt.capability.do)
-        reach("do.after", name)
+        reach("do.after", name, run_id)
     except NoEffect as exc:
         record.failed(attempt, exc)
     except LeaseTooShort:
@@ -35,13 +35,14 @@ def invoke(run_id: int, step_id: int) -> None:
         record.unknown(attempt, exc)
     else:
         record.done(attempt, effect)
-        reach("done.committed", name)
+        reach("done.committed", name, run_id)
 
 
 def _prepare(attempt: Attempt) -> bool:
     """Commits what only beforehand can be known, once per step. False: the step is not ours or ended here."""
     if attempt.has_prepared or not attempt.capability.has("prepare"):
         return True
+    reach("prepare.before", attempt.capability.name, attempt.run_id)
     try:
         found = attempt.begin(attempt.capability.prepare)
     except LeaseTooShort:
@@ -49,10 +50,10 @@ def _prepare(attempt: Attempt) -> bool:
     except Exception as exc:  # `prepare` only reads, so nothing has happened
         record.failed(attempt, exc if isinstance(exc, NoEffect) else NoEffect(f"It could not be prepared: {reason_of(exc)}"))
         return False
-    reach("prepare.called", attempt.capability.name)
+    reach("prepare.called", attempt.capability.name, attempt.run_id)
     attempt.call = dataclasses.replace(attempt.call, prepared=found)
     ours = record.prepared(attempt, found)
-    reach("prepare.committed", attempt.capability.name)
+    reach("prepare.committed", attempt.capability.name, attempt.run_id)
     return ours
 
 
@@ -62,7 +63,7 @@ def look(run_id: int, step_id: int) -> None:
     if attempt is None:
         return
     capability = attempt.capability
-    reach("look.claimed", capability.name)
+    reach("look.claimed", capability.name, run_id)
     if not capability.leaves_effect:
         record.repeatable(attempt)
         return
@@ -71,7 +72,7 @@ def look(run_id: int, step_id: int) -> None:
         return
     try:
         effect = attempt.begin(capability.probe)
-        reach("look.after", capability.name)
+        reach("look.after", capability.name, run_id)
     except Exception as exc:  # a look changes nothing, so whatever went wrong it can be repeated
         record.no_answer(attempt, exc)
         return

@@ -151,6 +151,7 @@ def repeatable(attempt: Attempt) -> None:
             return
         tries_left = run.is_going_forward and step.tries < attempt.capability.retry.attempts
         if tries_left or not step.leaves_effect:
+            run.append("step.probed", step=step, attempt=attempt.number, found=None, why="nothing can look; it is asked again")
             _nothing_happened(run, step, attempt.capability, why="asked again with the same key")
         else:
             _to_a_person(run, step)

@@ -156,6 +156,8 @@ class Run(Leased):
     undo_over = models.JSONField(default=list, blank=True)
 
     objects = RunQuerySet.as_manager()
+    # The event of the entry that this object appended last.
+    last_event = ""
 
     class Meta:
         ordering = ["-id"]
@@ -218,6 +220,7 @@ class Run(Leased):
         document = json.dumps(storable(data))
         if len(document) > BESIDE_THE_LOG:
             document = json.dumps(_beside(document))
+        self.last_event = event
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO runs_logentry (run_id, step_id, event, actor, attempt, data) VALUES (%s, %s, %s, %s, %s, %s)",

@@ -39,7 +39,7 @@ def site(site_of_module, transactional_db, settings, monkeypatch):
     site_of_module.disarm()
     site_of_module.world.clear_faults()
     site_of_module.world.reset()
-    prove("blind_item", "put_item")
+    prove("blind_item", "put_item", "show_item")
     yield site_of_module
     registry.forget()
 

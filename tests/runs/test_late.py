@@ -237,3 +237,14 @@ def test_a_failed_run_with_nothing_left_holds_up_nobody(token, monkeypatch):
     services.fail_run(run, token=token, reason="x")
     world.before.clear()
     assert do(make_run(token=token, plan=ONE, retry_of=run.pk), "one").state == "done"
+
+
+def test_a_call_that_is_asked_again_with_the_same_key_says_so_in_the_log(token, monkeypatch):
+    monkeypatch.setattr(BlindThing, "honours_key", True)
+    run = make_run(token=token, plan=[{"ref": "b", "capability": "blind_thing", "args": {"name": "b"}}])
+    world.after["do"] = boom
+    do(run, "b")
+    invoke.look(run.pk, run.steps.get().pk)
+    assert run.steps.get().state == "requested"
+    # What the checker wants of every change of state: its entry, in the same transaction.
+    assert run.entries.order_by("-seq").first().data["why"] == "nothing can look; it is asked again"
