@@ -231,13 +231,15 @@ def _is_a_key(record: Record, key: str) -> bool | None:
 
 
 def _correction_first(record: Record, call: Call, correction: Correction) -> Iterator[str]:
-    meant = [
-        entry
-        for entry in record.of_run[correction.run_id]
-        if entry.event == "correction.edited" and entry.data.get("correction") == correction.pk and entry.data.get("sending")
-    ]
+    meant = _sendings(record, correction)
     if call.verb in ("do", "correct") and not any(entry.at.timestamp() <= call.started for entry in meant):
         yield f"{call.verb} {call.on}: correction {correction.pk} was posted before anybody sent it"
+
+
+def _sendings(record: Record, correction: Correction) -> list[LogEntry]:
+    """The entries of people who sent it."""
+    edited = [entry for entry in record.of_run[correction.run_id] if entry.event == "correction.edited"]
+    return [entry for entry in edited if entry.data.get("correction") == correction.pk and entry.data.get("sending")]
 
 
 def one_effect(record: Record) -> Iterator[str]:
@@ -250,7 +252,11 @@ def one_effect(record: Record) -> Iterator[str]:
                 yield f"{call.on}: two live effects with the key {key[:8]}"
             live = call.verb == "do"
     posts = Counter(call.key for call in record.calls if call.verb == "correct")
-    yield from (f"correction {key[:8]} was posted {count} times" for key, count in posts.items() if count > 1)
+    for key, count in posts.items():
+        correction = record.correction_of_key.get(key)
+        # Where nothing can look a person may send it again, and then answers for it.
+        if count > max(1, len(_sendings(record, correction)) if correction else 0):
+            yield f"correction {key[:8]} was posted {count} times"
 
 
 def _honours_key(step: Step) -> bool:
