@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.dispatch import receiver
 
 from corrections import drafting, reports
 from corrections.models import Audience, Correction
 from corrections.states import CorrectionState, Kind
-from runs import bell, signals
+from runs import bell, lateness, signals
 from runs.clock import Clock
 from runs.models import Run, Step
 from runs.models.leased import lease_is_free
@@ -28,8 +29,7 @@ def draft_correction(sender: Any, run: Run, step: Step, how: str, **kwargs: Any)
 
 @receiver(signals.sweeping)
 def send_what_is_due(sender: Any, **kwargs: Any) -> None:
-    due = Correction.objects.filter(lease_is_free(), Q(due_at=None) | Q(due_at__lte=Clock()), state=CorrectionState.SENDING)
-    for pk, run_id in due.values_list("pk", "run_id")[:200]:
+    for pk, run_id in _due().values_list("pk", "run_id")[:200]:
         bell.ring("corrections.tasks.deliver_correction", run_id, pk)
     for pk, run_id in Correction.objects.filter(state=CorrectionState.DRAFT, goes_at__lte=Clock()).values_list("pk", "run_id")[:200]:
         bell.ring("corrections.tasks.send_by_itself", run_id, pk)
@@ -55,6 +55,10 @@ def report_the_end(sender: Any, run: Run, **kwargs: Any) -> None:
 def _who_can_be_told(again: list[Correction]) -> str:
     addresses = "\n".join(f"{settings.SAGABOARD_URL}{one.get_absolute_url()}" for one in again)
     return f"The retry succeeded. Whoever was told that it was premature can be told that it is back, with one press:\n{addresses}"
+
+
+def _due() -> QuerySet[Correction]:
+    return Correction.objects.filter(lease_is_free(), Q(due_at=None) | Q(due_at__lte=Clock()), state=CorrectionState.SENDING)
 
 
 def _owned_audiences() -> Iterable[str]:
@@ -106,3 +110,4 @@ sections.owned_audiences = _owned_audiences
 sections.told = _told
 sections.untold = _untold
 sections.would_tell = _would_tell
+lateness.due.append(lateness.Due("correction", _due, Coalesce("lease_until", "due_at", "drafted_at")))

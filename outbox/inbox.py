@@ -13,6 +13,7 @@ from django.utils import timezone
 from outbox.models import Item, ItemQuerySet
 from outbox.policies import Approver
 from outbox.states import ItemState
+from runs.pauses import WAITING
 from runs.states import Audience, RunState
 from sagaboard.accounts.models import User
 
@@ -151,6 +152,8 @@ def _expired(item: Item) -> str:
 
 
 def _on_its_way(item: Item) -> str:
+    if item.step.error.startswith(WAITING):
+        return item.step.error.partition(" UTC")[0].replace(WAITING, WAITING.lower()) + " UTC"
     return "going out" if item.step.tries or item.is_gate else "waits for the others of its run"
 
 

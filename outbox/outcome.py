@@ -9,6 +9,7 @@ from outbox.models import Decision, Item
 from outbox.states import UNDECIDED, Fate, ItemState, Verdict
 from runs import registry
 from runs.models import Run, Step
+from runs.pauses import WAITING
 from runs.states import RunState, StepState
 from sagaboard.accounts.models import User
 
@@ -74,6 +75,8 @@ def _approved(item: Item, siblings: list[Item], user: User) -> Outcome:
         return Outcome("It may or may not have been sent.", f"Looking. {step.error}", tone="seen", icon="unknown")
     if step.state == StepState.RUNNING:
         return Outcome(said, "Sending…", icon="running")
+    if step.error.startswith(WAITING):
+        return Outcome(said, step.error, tone="seen", icon="alert")
     if step.tries and step.error:
         return Outcome(
             f"Not sent: {step.error}.", f"Trying again with the same key ({step.tries} of {_attempts(step)}).", tone="seen", icon="alert"

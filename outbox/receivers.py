@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, F
 from django.dispatch import receiver
 
 from outbox import notices, release, services
 from outbox.models import Item, ItemQuerySet
 from outbox.states import ItemState
-from runs import bell, signals
+from runs import bell, lateness, signals
 from runs.capability import Payload
 from runs.clock import Clock
 from runs.locking import locked_run
@@ -125,3 +125,4 @@ def _awaiting() -> dict[int, int]:
 sections.item_of = _item_of
 sections.awaiting = _awaiting
 sections.items_of = _items_of
+lateness.due.append(lateness.Due("expiry", lambda: Item.objects.all().awaiting().filter(expires_at__lte=Clock()), F("expires_at")))

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from guardian.admin import GuardedModelAdmin
 
-from runs.models import CapabilityRecord, Check, LogEntry, OutsideTool, Rules, Run, Step, TokenRules
+from runs.models import Alert, CapabilityRecord, Check, LogEntry, OutsideTool, Page, Rules, Run, Step, TargetPause, TokenRules
 from runs.states import KIND_ORDER, Kind
 from sagaboard.accounts.admin import ModelAdmin, ReadOnly
 
@@ -107,6 +107,43 @@ class OutsideToolAdmin(ModelAdmin):
         if not change:
             obj.added_by = str(request.user)
         super().save_model(request, obj, form, change)
+
+
+@admin.register(Alert)
+class AlertAdmin(ModelAdmin):
+    """What an operator must know. Deleted here once it was looked into."""
+
+    list_display = ("name", "says", "times", "first_at", "last_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(TargetPause)
+class TargetPauseAdmin(ModelAdmin):
+    """Targets that asked for a pause. Deleting one lets calls go to it again at once."""
+
+    list_display = ("target", "until", "why")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Page)
+class PageAdmin(ReadOnly):
+    """Who was paged, and whether it arrived."""
+
+    list_display = ("id", "run_id", "subject", "reader", "created_at", "attempt", "delivered_at", "receipt", "error")
+    list_filter = (("delivered_at", admin.EmptyFieldListFilter), "service")
+    list_select_related = ("person",)
+    search_fields = ("subject", "person__username", "service")
+    show_full_result_count = False
 
 
 @admin.register(Rules)

@@ -7,7 +7,8 @@ class RunsConfig(AppConfig):
     verbose_name = "Runs, steps and the log"
 
     def ready(self) -> None:
-        from runs import checks, counts, registry, roles  # noqa: F401  (the first two register themselves)
+        from runs import checks, counts, needed, registry, roles  # noqa: F401  (the first two register themselves)
 
         post_migrate.connect(registry.sync_after_migrate, sender=self)
+        post_migrate.connect(needed.say, sender=self)
         post_migrate.connect(roles.grant_after_migrate, sender=self)

@@ -1,5 +1,6 @@
-"""The counts beside “Runs” and “Capabilities” in the navigation, and the line that says that everything is frozen."""
+"""The counts beside “Runs” and “Capabilities” in the navigation, and the lines about what holds for everything: frozen, delayed, alerts."""
 
+from runs import lateness
 from runs.models import CapabilityRecord, Run, System
 from sagaboard.accounts.models import User
 from sagaboard.templatetags.words import name_of, short
@@ -22,6 +23,18 @@ def frozen() -> Loud | None:
     return Loud(f"Frozen since {short(found.frozen_at)} by {name_of(found.frozen_by)}:", found.frozen_why.rstrip("."), after)
 
 
+def trouble() -> Loud | None:
+    found = lateness.trouble()
+    if found is None:
+        return None
+    at, alert = found
+    if alert:
+        return Loud(f"Alert of {short(at)}:", alert.rstrip("."), "An admin looks into it and deletes the alert.")
+    after = "Nothing is lost; it goes on by itself."
+    return Loud(f"Sending and undoing are delayed since {short(at)}:", "no worker takes what is due", after)
+
+
 counts["runs"] = needing_someone
 counts["capabilities"] = without_undo
 louds["frozen"] = frozen
+louds["trouble"] = trouble

@@ -102,5 +102,11 @@ class TooMany(Refused):
     status = 429
 
 
+class OverBudget(TooMany):
+    """More steps than this run may ever have: it is over."""
+
+    type = "over-budget"
+
+
 class NotReleasable(Exception):
     """A queued call may not go out now; raised by the outbox inside the claim."""

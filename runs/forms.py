@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from sagaboard.accounts.models import User
+from sagaboard.accounts.models import Team, User
 
 
 class ReasonForm(forms.Form):
@@ -34,6 +34,27 @@ class SettleForm(forms.Form):
         found = super().clean() or {}
         if found.get("how") and not found.get("reason"):
             self.add_error("reason", "A reason is required: say how you know.")
+        return found
+
+
+class DrillForm(forms.Form):
+    """What a capability is rehearsed with, and whose run it is; `confirmed` by the second press."""
+
+    arguments = forms.JSONField(error_messages={"invalid": "This is not JSON."})
+    team = forms.ModelChoiceField(Team.objects.none(), error_messages={"required": "Choose whose run it is."})
+    confirmed = forms.BooleanField(required=False)
+
+    def __init__(self, person: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        teams = person.teams.order_by("name")
+        chosen = self.fields["team"]
+        assert isinstance(chosen, forms.ModelChoiceField)
+        chosen.queryset, chosen.initial = teams, teams.first()
+
+    def clean_arguments(self) -> dict[str, Any]:
+        found = self.cleaned_data["arguments"]
+        if not isinstance(found, dict):
+            raise forms.ValidationError("Arguments are a JSON object.")
         return found
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules
 
 from runs.capability import Capability, Reading
-from runs.models import CapabilityRecord
+from runs.models import CapabilityRecord, OutsideTool
 from runs.states import AUDIENCE_ORDER, KIND_ORDER, Audience, Kind
 
 AnyCapability = Capability[Any]
@@ -121,6 +121,8 @@ def lint() -> list[Finding]:
             findings.append(Finding(record.name, "W12", f"its undo was proven for older code; run: manage.py drill {record.name}"))
     for record in CapabilityRecord.objects.exclude(missing_since=None):
         findings.append(Finding(record.name, "W13", "no code defines it any more; runs that used it can't be undone"))
+    for tool in OutsideTool.objects.filter(undo="").order_by("name"):
+        findings.append(Finding(tool.name, "W14", f"NO UNDO WRITTEN: {tool.reached_by} reaches it past sagaboard"))
     return findings
 
 

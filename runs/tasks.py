@@ -4,7 +4,7 @@ from celery import shared_task
 
 from runs import freezing
 from runs.capability import Capability
-from runs.engine import compensate, deliver, invoke, tidy
+from runs.engine import compensate, deliver, drill, invoke, tidy
 from runs.engine import sweep as sweeping
 
 
@@ -31,5 +31,15 @@ def tidy_up() -> None:
 @shared_task
 def sweep() -> None:
     sweeping.sweep()
-    deliver.pages_due()
+    deliver.ring_due()
     freezing.write_anchor()
+
+
+@shared_task
+def deliver_pages() -> None:
+    deliver.pages_due()
+
+
+@shared_task
+def drill_run(run_id: int) -> None:
+    drill.go_on(run_id)

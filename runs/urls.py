@@ -35,6 +35,8 @@ urlpatterns = [
     path("runs/<int:number>/", include(run)),
     path("capabilities/", views.capabilities, name="capabilities"),
     path("capabilities/<str:name>/", views.capability, name="capability"),
+    path("capabilities/<str:name>/drill/", views.drill, name="drill"),
+    path("capabilities/<str:name>/drills/<int:number>/", views.drilled, name="drilled"),
     path("go/", views.go, name="go"),
     path("me/", views.me, name="me"),
     path("audit/", views.audit, name="audit"),

@@ -19,6 +19,7 @@ def configuration() -> dict[str, Any]:
 
     return dict(
         broker_url=settings.REDIS_URL,
+        include=["sagaboard.celery_hooks"],
         result_backend=None,
         task_ignore_result=True,
         task_acks_late=True,
@@ -30,6 +31,7 @@ def configuration() -> dict[str, Any]:
             "runs.tasks.compensate_run": {"queue": "walks"},
             "runs.tasks.sweep": {"queue": "walks"},
             "runs.tasks.tidy_up": {"queue": "walks"},
+            "runs.tasks.deliver_pages": {"queue": "corrections"},
             "corrections.tasks.*": {"queue": "corrections"},
             "outbox.tasks.*": {"queue": "corrections"},
         },

@@ -52,6 +52,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "sagaboard.web.HtmxLoginRedirect",
     "sagaboard.web.PersonsTimeZone",
+    "sagaboard.web.RetryWhole",
 ]
 
 ROOT_URLCONF = "sagaboard.urls"
@@ -137,6 +138,12 @@ EMAIL_TIMEOUT = 10
 EMAIL_FILE_PATH = SAGABOARD_STATE / "mail"
 DEFAULT_FROM_EMAIL = os.environ.get("SAGABOARD_MAIL_FROM", "sagaboard@localhost")
 
+# Where on-call is paged besides by e-mail: {"ops": {"url": "slack://…", "teams": ["billing"]}}, any address apprise knows.
+PAGE_SERVICES = env.document("SAGABOARD_PAGE_SERVICES")
+for name, options in PAGE_SERVICES.items():
+    if not isinstance(options, dict) or not isinstance(options.get("url"), str):
+        raise ImproperlyConfigured(f"SAGABOARD_PAGE_SERVICES: “{name}” must be an object with a url, and maybe teams.")
+
 REDIS_URL = os.environ.get("REDIS_URL") or running.get("REDIS_URL") or "redis://127.0.0.1:6379/0"
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
@@ -158,6 +165,10 @@ LEASE_MARGIN = env.number("SAGABOARD_LEASE_MARGIN", 5)
 # An installation may cap what capabilities ask for: the hard timeout of a call, and the patience with slow systems.
 CALL_TIMEOUT_AT_MOST = env.number("SAGABOARD_CALL_TIMEOUT_AT_MOST", 900)
 PATIENCE_AT_MOST = env.number("SAGABOARD_PATIENCE_AT_MOST", 900)
+# What is due and nobody takes for so long is late: the pages and /workz say so.
+LATE_AFTER = env.number("SAGABOARD_LATE_AFTER", 30)
+# A worker that takes nothing for so long although its queue is not empty ends itself, and is started again.
+STALLED_AFTER = env.number("SAGABOARD_STALLED_AFTER", 30)
 SWEEP_EVERY = env.number("SAGABOARD_SWEEP_EVERY", 5)
 # Where the log's heads are kept outside the database; best on another disk than the database's.
 ANCHOR_DIR = Path(os.environ.get("SAGABOARD_ANCHOR_DIR") or SAGABOARD_STATE / "anchors")

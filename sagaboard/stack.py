@@ -82,7 +82,7 @@ class Stack:
     def _worker(self, name: str, queues: str, concurrency: int) -> Process:
         """A worker with its pool. It is given time to bring a step to its end; what is cut short, the sweep finds."""
         ready_file = self.state / f"worker-{name}.ready"
-        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--include", "sagaboard.celery_hooks"]
+        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         load = ["--pool", "prefork", "-O", "fair", "--concurrency", str(concurrency), "--queues", queues]
         return self._celery(
             f"worker-{name}",

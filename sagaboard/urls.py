@@ -22,5 +22,7 @@ urlpatterns = [
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("healthz", health.alive, name="healthz"),
     path("readyz", health.ready, name="readyz"),
+    path("workz", health.works, name="workz"),
+    path("metrics", health.metrics, name="metrics"),
     path("admin/", admin.site.urls),
 ]

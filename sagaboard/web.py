@@ -9,12 +9,18 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.views.csrf import csrf_failure as django_csrf_failure
 from django_htmx.middleware import HtmxDetails
+from psycopg import errors
 
 from sagaboard.accounts.models import User
+
+DEADLOCK = (errors.DeadlockDetected, errors.SerializationFailure)
+BLOCKED = (errors.LockNotAvailable, errors.IdleInTransactionSessionTimeout)
 
 
 class PageRequest(HttpRequest):
@@ -102,6 +108,41 @@ def _login_path() -> str:
     from django.urls import reverse
 
     return str(reverse(settings.LOGIN_URL))
+
+
+class RetryWhole:
+    """For a transaction that PostgreSQL gave up: it was rolled back, so nothing of it happened.
+
+    After a deadlock the whole request is made once more. Who waited for a lock too long is told to come again.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exc: Exception) -> HttpResponseBase | None:
+        match = request.resolver_match
+        if isinstance(exc.__cause__, DEADLOCK) and match is not None:
+            try:
+                found: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
+            except OperationalError as again:
+                exc = again
+            else:
+                return found
+        return _busy(request) if isinstance(exc.__cause__, (*DEADLOCK, *BLOCKED)) else None
+
+
+def _busy(request: HttpRequest) -> HttpResponse:
+    detail = "Somebody else holds what this needs. Nothing was done; try again in a few seconds."
+    if request.path.startswith("/api/"):
+        document = {"type": "/problems/busy", "title": "Busy", "status": 503, "detail": detail}
+        answer: HttpResponse = JsonResponse(document, status=503, content_type="application/problem+json")
+    else:
+        answer = render(request, "503.html", {"detail": detail}, status=503)
+    answer["Retry-After"] = "2"
+    return answer
 
 
 def PersonsTimeZone(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:

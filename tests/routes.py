@@ -35,6 +35,8 @@ ROWS = {
     "runs/<int:number>/report.md": "run",
     "capabilities/": "own",
     "capabilities/<str:name>/": "own",
+    "capabilities/<str:name>/drill/": "govern",
+    "capabilities/<str:name>/drills/<int:number>/": "govern",
     "go/": "own",
     "me/": "own",
     "audit/": "own",
@@ -80,6 +82,8 @@ ROWS = {
     "logout/": "public",
     "healthz": "public",
     "readyz": "public",
+    "workz": "public",
+    "metrics": "public",
 }
 
 

@@ -15,9 +15,10 @@ from runs.engine.attempt import Attempt, call_for, lease_for, timeout_of, worker
 from runs.exceptions import NotReleasable
 from runs.freezing import is_frozen
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, Run, Step
+from runs.models import CapabilityRecord, Run, Step, TargetPause
 from runs.models.quick import Prepared
 from runs.models.step import StepQuerySet
+from runs.pauses import in_words, paused
 from runs.states import RunState, StepState
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ def to_do(run_id: int, step_id: int) -> Attempt | None:
             said = f"The arguments no longer fit {step.capability}, which was changed since. Ask for it again, as it is now."
             lifecycle.close(run, step, "dropped", actor="engine", said=said)
             return None
+        if pause := paused(call_for(capability, step).args.model_dump(mode="json"), run.now):
+            _wait_for(step, pause)
+            return None
         return _start(run, step, capability, payload)
 
 
@@ -76,6 +80,12 @@ def to_look(run_id: int, step_id: int) -> Attempt | None:
         else:
             step.save(update_fields=fields)
         return _attempt(run, step, capability, seconds, None)
+
+
+def _wait_for(step: Step, pause: TargetPause) -> None:
+    """Its target asked for a pause: not before that is over, and it costs no attempt."""
+    step.due_at, step.error = pause.until, in_words(pause.target, pause.until, pause.why)
+    step.save(update_fields=["due_at", "error"])
 
 
 def _free(run: Run, step_id: int) -> Step | None:

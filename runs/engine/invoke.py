@@ -31,6 +31,7 @@ def invoke(run_id: int, step_id: int) -> None:
         record.failed(attempt, exc)
     except LeaseTooShort:
         log.warning("Step %s: too late to begin, the lease is nearly over.", step_id)
+        record.fenced(attempt)
     except Exception as exc:  # whatever else it was, the call may have happened: looked for before another attempt
         record.unknown(attempt, exc)
     else:
@@ -46,6 +47,7 @@ def _prepare(attempt: Attempt) -> bool:
     try:
         found = attempt.begin(attempt.capability.prepare)
     except LeaseTooShort:
+        record.fenced(attempt)
         return False
     except Exception as exc:  # `prepare` only reads, so nothing has happened
         record.failed(attempt, exc if isinstance(exc, NoEffect) else NoEffect(f"It could not be prepared: {reason_of(exc)}"))

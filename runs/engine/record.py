@@ -15,6 +15,7 @@ from runs.exceptions import NoEffect, TryLater
 from runs.locking import locked_run, step_of
 from runs.models import Run, Step
 from runs.paging import page
+from runs.pauses import in_words, pause
 from runs.states import RunState, StepState
 from runs.storable import storable, text
 from sagaboard.templatetags.words import duration
@@ -66,7 +67,7 @@ def failed(attempt: Attempt, exc: NoEffect) -> None:
             return
         step.error = text(exc.reason)
         # What nobody waits for any more is not tried again.
-        again = _wait_before_again(run, step, attempt.capability, exc) if run.is_going_forward else None
+        again = _wait_before_again(run, step, attempt, exc) if run.is_going_forward else None
         run.append("step.failed", step=step, attempt=attempt.number, why=step.error, again_in=again)
         if again is None:
             _give_up(run, step, attempt.capability)
@@ -75,13 +76,24 @@ def failed(attempt: Attempt, exc: NoEffect) -> None:
         _tell(run, step)
 
 
-def _wait_before_again(run: Run, step: Step, capability: Capability[Any], exc: NoEffect) -> float | None:
+def _wait_before_again(run: Run, step: Step, attempt: Attempt, exc: NoEffect) -> float | None:
     """Seconds until the machine itself may try again; None if that is for the agent or a person."""
     if isinstance(exc, TryLater):
-        return exc.after if _is_put_off(run, step, exc) else None
-    if step.is_irreversible and step.tries < capability.retry.attempts:
-        return float(capability.retry.backoff * 2.0 ** max(step.tries - 1, 0))
+        return _put_off(run, step, attempt, exc)
+    retry = attempt.capability.retry
+    if step.is_irreversible and step.tries < retry.attempts:
+        return float(retry.backoff * 2.0 ** max(step.tries - 1, 0))
     return None
+
+
+def _put_off(run: Run, step: Step, attempt: Attempt, exc: TryLater) -> float | None:
+    """The pause its target asked for, which holds for every call to that target."""
+    if not _is_put_off(run, step, exc):
+        return None
+    until = run.now + dt.timedelta(seconds=exc.after)
+    pause(attempt.call.args.model_dump(mode="json"), until=until, why=text(exc.reason))
+    step.error = in_words("the target", until, text(exc.reason))
+    return exc.after
 
 
 def _is_put_off(run: Run, step: Step, exc: TryLater) -> bool:
@@ -198,6 +210,16 @@ def _to_a_person(run: Run, step: Step) -> None:
     else:
         page(run, f"step {step.number} may or may not have happened", why, step=step)
     _tell(run, step)
+
+
+def fenced(attempt: Attempt) -> None:
+    """A worker woke after its lease and made no call. Where the step went on without it, the log says so."""
+    with locked_run(attempt.run_id) as run:
+        step = run.steps.get(pk=attempt.step_id)
+        if step.attempt != attempt.number:
+            run.append(
+                "step.late_effect", step=step, attempt=attempt.number, effect=None, why="fenced: its lease was over, it made no call"
+            )
 
 
 def _late(run: Run, attempt: Attempt, effect: dict[str, Any], how: str) -> None:

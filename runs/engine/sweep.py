@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce, Greatest
 
 from runs import bell, dispatch, lifecycle, signals
 from runs.clock import Clock
-from runs.engine import bounds
+from runs.engine import bounds, drill, windows
 from runs.freezing import freeze_if_restored
 from runs.locking import locked_run
 from runs.models import Check, Run, Step
@@ -29,7 +29,7 @@ def sweep() -> None:
     """One look at everything that may be due."""
     if freeze_if_restored():
         return
-    for part in (steps_due, walks_due, silent_runs, red_checks, late_checks, bounds.waits_too_long, bounds.stands_still, of_apps_above):
+    for part in PARTS:
         try:
             part()
         except Exception:  # the others are still looked at; this one again in a few seconds
@@ -53,6 +53,12 @@ def walks_due() -> None:
     """Compensations that stand still."""
     for run in Run.objects.filter(lease_is_free(), state=RunState.COMPENSATING)[:AT_ONCE]:
         bell.ring("runs.tasks.compensate_run", run.pk)
+
+
+def drills_due() -> None:
+    """Drills that a worker left before their end."""
+    for run in drill.unfinished()[:AT_ONCE]:
+        bell.ring_at(drill.queue_of(run.pk), "runs.tasks.drill_run", run.pk)
 
 
 def silent_runs() -> None:
@@ -135,3 +141,17 @@ def _each(run_id: int, change: Callable[[Run], None]) -> None:
             change(run)
     except Exception:
         log.exception("The sweep could not deal with run %s.", run_id)
+
+
+PARTS = (
+    steps_due,
+    walks_due,
+    drills_due,
+    silent_runs,
+    red_checks,
+    late_checks,
+    bounds.waits_too_long,
+    bounds.stands_still,
+    windows.ending,
+    of_apps_above,
+)

@@ -2,11 +2,12 @@
 
 from runs.models.capability import CapabilityRecord, OutsideTool
 from runs.models.log import LogEntry, StoredPayload
-from runs.models.rules import IdempotencyKey, Rules, System, TokenRules
+from runs.models.rules import Alert, IdempotencyKey, Rules, System, TargetPause, TokenRules
 from runs.models.run import Check, Claim, Page, Run
 from runs.models.step import Step
 
 __all__ = [
+    "Alert",
     "CapabilityRecord",
     "Check",
     "Claim",
@@ -19,5 +20,6 @@ __all__ = [
     "Step",
     "StoredPayload",
     "System",
+    "TargetPause",
     "TokenRules",
 ]

@@ -80,3 +80,27 @@ class System(models.Model):
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(id=1), name="system_one_row")]
+
+
+class TargetPause(models.Model):
+    """A target said: not before then (429, maintenance). No call to it begins earlier, from whichever run."""
+
+    target = models.CharField(max_length=80, primary_key=True)
+    until = models.DateTimeField()
+    why = models.TextField(default="", blank=True)
+
+    def __str__(self) -> str:
+        return self.target
+
+
+class Alert(models.Model):
+    """Something an operator must know of this installation. It stands above every page until an admin deletes it."""
+
+    name = models.CharField(max_length=120, unique=True)
+    says = models.TextField()
+    first_at = models.DateTimeField(auto_now_add=True)
+    last_at = models.DateTimeField(auto_now=True)
+    times = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return self.name

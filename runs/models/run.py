@@ -16,8 +16,9 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from guardian.shortcuts import get_objects_for_user
 
+from runs.clock import Clock
 from runs.models import quick
-from runs.models.leased import Leased
+from runs.models.leased import Leased, lease_is_free
 from runs.states import (
     ENDED,
     GOING_FORWARD,
@@ -281,18 +282,45 @@ class Claim(models.Model):
         ]
 
 
-class Page(models.Model):
-    """A call for a person: kept until it was delivered, once per person and reason."""
+class PageQuerySet(models.QuerySet["Page"]):
+    def undelivered(self) -> Self:
+        return self.filter(delivered_at=None)
+
+    def due(self) -> Self:
+        """To be tried now: its time has come, and nobody holds it."""
+        return self.undelivered().filter(lease_is_free(), due_at__lte=Clock())
+
+    def visible_to(self, user: User | AnonymousUser) -> Self:
+        return self.filter(run__in=Run.objects.visible_to(user))
+
+
+class Page(Leased):
+    """A call for a person, or into a service where people are: kept until it was delivered, once per reader and reason."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="pages")
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    # One of SAGABOARD_PAGE_SERVICES, by name; its address holds a credential and stays in the settings.
+    service = models.CharField(max_length=80, default="", blank=True)
     subject = models.CharField(max_length=200)
     body = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
-    attempts = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField(default=timezone.now)
     delivered_at = models.DateTimeField(null=True, blank=True)
+    # What the mail server or the service is known to have taken, or why it needed nothing.
+    receipt = models.CharField(max_length=200, default="", blank=True)
     error = models.TextField(default="", blank=True)
 
+    objects = PageQuerySet.as_manager()
+
     class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(person=None, service__gt="") | Q(person__isnull=False, service=""), name="page_one_reader")
+        ]
         indexes = [models.Index(fields=["due_at"], name="page_undelivered", condition=Q(delivered_at=None))]
+
+    def __str__(self) -> str:
+        return self.subject
+
+    @property
+    def reader(self) -> str:
+        return self.service or str(self.person)

@@ -107,6 +107,8 @@ class Step(Leased):
     undo_error = models.TextField(default="", blank=True)
     # When what was left only to find the effect by was taken away.
     tidied_at = models.DateTimeField(null=True, blank=True)
+    # When the owner was told that its undo works for a little while only.
+    window_paged_at = models.DateTimeField(null=True, blank=True)
     # Settled or left standing: by whom and why, and what the machine saw when it looked.
     settled_by = models.CharField(max_length=200, default="", blank=True)
     settled_why = models.TextField(default="", blank=True)

@@ -10,11 +10,12 @@ from django.db.models import Q
 from runs import dispatch, isolation, keys, lifecycle, registry, signals
 from runs import plan as planning
 from runs.capability import Capability
-from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, OffPlanCall, Overlaps, Refused, TooMany
+from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, OffPlanCall, OverBudget, Overlaps, Refused, TooMany
 from runs.limits import rules_of
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Check, IdempotencyKey, Run, Step, quick
 from runs.models.quick import Prepared
+from runs.paging import page
 from runs.services.opening import check_session, heartbeat
 from runs.states import KIND_ORDER, OffPlan, Overlap, RunState, StepState
 from sagaboard.accounts.models import Token
@@ -74,9 +75,21 @@ def request_step(
         with locked_run(run.pk) as locked:
             check_session(locked, session)
             return _replayed(locked, token, request) or _ask(locked, token, request)
+    except OverBudget as exc:
+        _fail_over_budget(run, exc, token)
+        raise
     except NoEffect as exc:
         # The capability's own code, asked what the call would be, knows no such target or recipient.
         raise Invalid(f"{capability} can't be called with these arguments: {exc.reason}. Nothing was done.") from exc
+
+
+def _fail_over_budget(run: Run, exc: OverBudget, token: Token) -> None:
+    """In a transaction of its own, since the refused call's was rolled back. An agent that loops is told to people once."""
+    with locked_run(run.pk) as locked:
+        if locked.is_going_forward:
+            lifecycle.fail(locked, f"{token.name} used up its budget of {rules_of(token).steps_per_run} steps.")
+            if not locked.steps.in_effect().exists():
+                page(locked, "its budget is used up", exc.detail)
 
 
 def _validated(name: str, args: dict[str, Any], ref: str | None, why: str, key: str | None) -> Request:
@@ -222,7 +235,11 @@ def _check_limits(run: Run, token: Token, step: Step) -> None:
     if len(_PENDING.all(run.pk)) >= rules.open_steps:
         raise TooMany(f"{rules.open_steps} steps of this run are open already. Wait for some to end.", retry_after=2, limit="open_steps")
     if step._state.adding and run.steps.count() >= rules.steps_per_run:
-        raise TooMany(f"A run has at most {rules.steps_per_run} steps.", retry_after=3600, limit="steps_per_run")
+        raise OverBudget(
+            f"The budget of this run, {rules.steps_per_run} steps, is used up; the run is over, and a person was told.",
+            retry_after=3600,
+            limit="steps_per_run",
+        )
 
 
 def _check_waiting(run: Run, token: Token) -> None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
-from runs import keys, lifecycle, registry
+from runs import bell, keys, registry
 from runs import plan as planning
+from runs.capability import Capability
 from runs.clock import Clock
-from runs.engine.compensate import compensate
-from runs.engine.invoke import invoke, look
-from runs.exceptions import Invalid
-from runs.locking import locked_run
+from runs.engine.drill import WALKS_WITHIN, go_on, queue_of
+from runs.exceptions import Invalid, NotAllowed
 from runs.models import CapabilityRecord, Run, Step
-from runs.states import RunState, StepState
+from runs.pauses import targets_in
+from runs.states import StepState
 from sagaboard.accounts.models import Team, User
-
-WALKS_WITHIN = 300.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,19 +29,39 @@ class Drilled:
     says: str
 
 
-def _walk(run: Run) -> None:
-    """Walks back here, or waits for the worker that was quicker to take the walk."""
-    until = time.monotonic() + WALKS_WITHIN
-    while time.monotonic() < until:
-        compensate(run.pk)
-        run.refresh_from_db()
-        if run.state != RunState.COMPENSATING:
-            return
-        time.sleep(0.1)
-
-
 def drill(name: str, args: dict[str, Any], *, by: User, team: Team) -> Drilled:
-    """Does the call on a sandbox target and undoes it; the capability's version counts as proven if the undo was verified."""
+    """Does the call on a sandbox target and undoes it, here; the version counts as proven if the undo was verified."""
+    run, step = _begin(name, args, by, team)
+    proven, says = go_on(run.pk, waits=WALKS_WITHIN) or (False, f"{step.get_state_display().lower()}: it did not end in time")
+    run.refresh_from_db()
+    return Drilled(run, proven, says)
+
+
+def start_drill(name: str, args: dict[str, Any], *, by: User, team: Team) -> Run:
+    """The same by a worker, which has the credentials that pages have not."""
+    check_drill_right(by, name)
+    run, _ = _begin(name, args, by, team)
+    bell.ring_at(queue_of(run.pk), "runs.tasks.drill_run", run.pk)
+    return run
+
+
+def check_drill_right(by: User, name: str) -> None:
+    """NotAllowed unless this person may drill this capability, by a role or by this very row."""
+    record = CapabilityRecord.objects.filter(name=name).first()
+    allowed = by.has_perm("runs.drill_capability") or (record is not None and by.has_perm("runs.drill_capability", record))
+    if not by.is_active or not allowed:
+        raise NotAllowed("You may not do this: it wants the right “drill capability”.")
+
+
+def sandboxes(args: dict[str, Any], name: str) -> list[str]:
+    """The targets that a drill with these arguments would touch; Invalid, naming it, where one is no sandbox."""
+    capability = _drillable(name, args)
+    filled = planning.validated(capability, args).model_dump(mode="json")
+    _check_sandbox(filled)
+    return sorted(set(targets_in(filled)))
+
+
+def _drillable(name: str, args: dict[str, Any]) -> Capability[Any]:
     capability = registry.find(name)
     if capability is None:
         raise Invalid(f"No capability is called “{name}”.")
@@ -54,37 +70,20 @@ def drill(name: str, args: dict[str, Any], *, by: User, team: Team) -> Drilled:
     problems = planning.wrong_arguments(capability, args, complete=True)
     if problems:
         raise Invalid(f"The arguments don't fit: {'; '.join(problems)}.")
-    _check_sandbox(planning.validated(capability, args).model_dump(mode="json"))
-    run, step = _begin(name, args, by, team)
-    invoke(run.pk, step.pk)
-    look(run.pk, step.pk)
-    return _undo(run, step, by)
+    return capability
 
 
 def _check_sandbox(args: Any) -> None:
     """A drill leaves traces, if only for seconds: the targets it names, or has by default, must be declared sandboxes."""
-    for target in _targets(args):
+    for target in targets_in(args):
         if not settings.SAGABOARD_TARGETS[target].get("sandbox"):
             raise Invalid(f'“{target}” is not a sandbox. Drill on a target with "sandbox": true in SAGABOARD_TARGETS.')
 
 
-def _targets(value: Any) -> Iterator[str]:
-    """Every configured target that is named anywhere in the arguments."""
-    if isinstance(value, str):
-        if value in settings.SAGABOARD_TARGETS:
-            yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _targets(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _targets(part)
-
-
 def _begin(name: str, args: dict[str, Any], by: User, team: Team) -> tuple[Run, Step]:
+    capability = _drillable(name, args)
+    _check_sandbox(planning.validated(capability, args).model_dump(mode="json"))
     record = CapabilityRecord.objects.get(name=name)
-    capability = registry.find(name)
-    assert capability is not None
     how = registry.effective(capability, record, planning.validated(capability, args), proof=False)
     if how.kind == "irreversible":
         raise Invalid(f"On this target {name} can't be taken back ({how.read_by or 'it is irreversible'}); drill it where it can.")
@@ -110,24 +109,3 @@ def _begin(name: str, args: dict[str, Any], by: User, team: Team) -> tuple[Run, 
         )
         run.append("step.requested", step=step, actor=f"person:{by}", capability=name, args=args, version=record.version)
     return run, step
-
-
-def _undo(run: Run, step: Step, by: User) -> Drilled:
-    step.refresh_from_db()
-    done = step.state
-    with locked_run(run.pk) as locked:
-        if locked.state == RunState.OPEN:
-            lifecycle.fail(locked, "the drill's end", actor=f"person:{by}")
-        if locked.state == RunState.FAILED and done == StepState.DONE:
-            lifecycle.begin_compensation(locked, actor=f"person:{by}", why="drill")
-    _walk(run)
-    step.refresh_from_db()
-    proven = step.state == StepState.UNDONE
-    says = "do, undo and verify_undone worked" if proven else f"{step.get_state_display().lower()}: {step.undo_error or step.error}"
-    with locked_run(run.pk) as locked:
-        locked.append("capability.drilled", step=step, actor=f"person:{by}", proven=proven, says=says)
-        if proven:
-            CapabilityRecord.objects.filter(name=step.capability, version=step.version).update(
-                proven_version=step.version, proven_at=locked.now, proven_how=f"drill, run {run.number}"
-            )
-    return Drilled(run, proven, says)

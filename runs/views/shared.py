@@ -62,6 +62,7 @@ def context_of(request: PageRequest, number: int, **more: Any) -> dict[str, Any]
         "table": table,
         "situation": situation.of(known),
         "picture": picture.of(known, table),
+        "paged": run.pages.select_related("person").order_by("-pk")[:20],
         "log": [logwords.line(entry) for entry in entries],
         "rights": rights.of(request.user, run),
         "seq": seq,

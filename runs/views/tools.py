@@ -6,10 +6,14 @@ import json
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
 
-from runs.models import LogEntry, Run
+from runs import drills
+from runs.exceptions import NotAllowed, Refused
+from runs.forms import DrillForm
+from runs.models import CapabilityRecord, LogEntry, Run
+from runs.services.drilling import check_drill_right, sandboxes, start_drill
 from runs.tools import all_tools, one_tool
 from sagaboard.web import PageRequest
 
@@ -39,5 +43,47 @@ def capability(request: PageRequest, name: str) -> HttpResponse:
     runs = Run.objects.visible_to(request.user).filter(steps__capability=name).distinct()
     drills = LogEntry.objects.filter(event="capability.drilled", step__capability=name, run__in=Run.objects.visible_to(request.user))
     schema = json.dumps(tool.record.schema, indent=2, ensure_ascii=False)
-    context = {"tool": tool, "record": tool.record, "runs": runs[:20], "drills": drills.order_by("-id")[:10], "schema": schema}
+    # A proof that nobody can renew is no use: the button is there for whoever may press it.
+    rights = request.user.has_perm("runs.drill_capability") or request.user.has_perm("runs.drill_capability", tool.record)
+    may_drill = rights and tool.leaves_effect and tool.record.has_undo
+    context = {
+        "tool": tool,
+        "record": tool.record,
+        "may_drill": may_drill,
+        "runs": runs[:20],
+        "drills": drills.order_by("-id")[:10],
+        "schema": schema,
+    }
     return render(request, "runs/capability.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def drill(request: PageRequest, name: str) -> HttpResponse:
+    """Arguments first; then what would be touched, named, and the second press."""
+    record = get_object_or_404(CapabilityRecord, name=name)
+    try:
+        check_drill_right(request.user, name)
+    except NotAllowed as exc:
+        return render(request, "runs/drill.html", {"record": record, "refusal": exc.detail}, status=403)
+    form = DrillForm(request.user, request.POST or None, initial={"arguments": drills.last_arguments(name)})
+    if request.method == "GET" or not form.is_valid():
+        return render(request, "runs/drill.html", {"record": record, "form": form}, status=422 if form.is_bound else 200)
+    try:
+        targets = sandboxes(form.cleaned_data["arguments"], name)
+        if not form.cleaned_data["confirmed"]:
+            return render(request, "runs/drill.html", {"record": record, "form": form, "targets": targets})
+        run = start_drill(name, form.cleaned_data["arguments"], by=request.user, team=form.cleaned_data["team"])
+    except Refused as exc:
+        form.add_error(None, exc.detail)
+        return render(request, "runs/drill.html", {"record": record, "form": form}, status=422)
+    return redirect("runs:drilled", name, run.pk)
+
+
+@login_required
+@require_GET
+def drilled(request: PageRequest, name: str, number: int) -> HttpResponse:
+    """A drill's three steps, as far as it has come."""
+    runs = Run.objects.visible_to(request.user).filter(is_drill=True, steps__capability=name)
+    run = get_object_or_404(runs, pk=number)
+    return render(request, "runs/drilled.html", {"name": name, "run": run, "drill": drills.of(run)})

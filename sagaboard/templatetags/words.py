@@ -131,7 +131,13 @@ def short(value: dt.datetime, now: dt.datetime | None = None) -> str:
 
 @register.filter
 def when(value: dt.datetime | None) -> SafeString | str:
-    return format_html('<time datetime="{}">{}</time>', value.isoformat(), short(value)) if value else ""
+    """`short`, in the viewer's zone. Where that is not UTC, UTC is in the title: an hour comes twice a year in most zones."""
+    if not value:
+        return ""
+    if timezone.localtime(value).utcoffset() == dt.timedelta():
+        return format_html('<time datetime="{}">{}</time>', value.isoformat(), short(value))
+    utc = f"{value.astimezone(dt.UTC):%-d %b %Y, %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', value.isoformat(), utc, short(value))
 
 
 @register.filter

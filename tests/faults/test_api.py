@@ -308,3 +308,54 @@ def _cut_off(site: Any, token: Any, run: int, body: bytes, read: int) -> None:
         connection.sendall(head.encode() + body)
         while read > 0 and (got := connection.recv(read)):
             read -= len(got)
+
+
+# API-08
+
+
+def test_api_08_who_floods_is_told_which_limit_and_when_and_nobody_else_notices(team):
+    flood, calm = (Agent(make_token(team=team, calls_per_minute=most)) for most in (5, 600))
+    run, other = open_run(flood), open_run(calm)
+    answers = [flood.post(f"/runs/{run}/heartbeat") for _ in range(30)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    # The minute may turn once meanwhile; a limit that is soft lets all of them through.
+    assert len(refused) >= 15
+    for answer in refused:
+        assert (answer.data["type"], answer.data["limit"]) == ("/problems/too-many", "calls_per_minute")
+        assert 1 <= int(answer["Retry-After"]) == answer.data["retry_after"] <= 60
+    assert calm.post(f"/runs/{other}/heartbeat").status_code == 200
+    assert calm.post(f"/runs/{other}/steps", ONE).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("rules", "calls", "limit"),
+    [
+        ({"open_steps": 2}, [{"capability": "put_thing", "args": {"name": f"n{number}"}} for number in range(4)], "open_steps"),
+        ({"waiting_items": 2}, [{"capability": "tell_team", "args": {"name": f"n{number}"}} for number in range(4)], "waiting_items"),
+    ],
+)
+def test_api_08_a_run_holds_so_much_and_no_more(team, rules, calls, limit):
+    agent = Agent(make_token(team=team, off_plan="allow", **rules))
+    run = open_run(agent, {"ref": "other", "capability": "put_thing", "args": {"name": "other"}})
+    answers = [agent.post(f"/runs/{run}/steps", {**call, "ref": call["args"]["name"]}) for call in calls]
+    assert [answer.status_code for answer in answers] == [202, 202, 429, 429]
+    assert [answer.data["limit"] for answer in answers[2:]] == [limit, limit]
+    assert all(int(answer["Retry-After"]) > 0 for answer in answers[2:])
+    # Refused is refused: nothing of it is kept.
+    assert Step.objects.filter(run=run).exclude(state="planned").count() == 2
+
+
+def test_api_08_past_its_budget_a_run_is_over_and_people_are_told_once(team):
+    agent = Agent(make_token(team=team, off_plan="allow", steps_per_run=2))
+    run = open_run(agent)
+    answers = [agent.post(f"/runs/{run}/steps", {**ONE, "ref": f"n{number}", "args": {"name": f"n{number}"}}) for number in range(6)]
+    assert [answer.status_code for answer in answers] == [202, 429, 409, 409, 409, 409]
+    assert (answers[1].data["limit"], answers[1].data["type"]) == ("steps_per_run", "/problems/over-budget")
+    assert Run.objects.get(pk=run).state == "failed"
+    assert LogEntry.objects.filter(run=run, event="run.paged").count() == 1
+
+
+def test_api_08_a_plan_is_taken_whole_or_not_at_all(agent):
+    bad = {"ref": "two", "capability": "put_thing", "args": {"nome": "two"}}
+    assert agent.post("/runs", {"title": "x", "plan": [ONE, bad]}).status_code == 422
+    assert (Run.objects.count(), Step.objects.count()) == (0, 0)

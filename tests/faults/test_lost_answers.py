@@ -66,30 +66,6 @@ def test_eng_07_without_a_probe_the_run_stops_for_a_person(site, agent_token):
     assert deletes(site) == []
 
 
-@pytest.mark.parametrize("action", ["kill", "kill-worker"])
-@pytest.mark.parametrize("point", ["claim.committed", "prepare.called", "prepare.committed", "do.before", "do.after", "done.committed"])
-def test_a_worker_killed_in_a_step_leaves_one_effect(site, agent_token, point, action):
-    run = open_run(site, agent_token, "one")
-    site.arm(f"{point}@put_item", action)
-    ask(site, agent_token, run, "one", wait=1)
-    until(lambda: Step.objects.get(run=run).state == "done", what="the step was not done")
-    assert site.fired() == [f"{point}@put_item"]
-    assert len(puts(site)) == 1
-
-
-@pytest.mark.parametrize("point", ["walk.claimed", "undo.checked", "undo.before", "undo.after", "undo.verified", "undo.committed"])
-def test_a_worker_killed_in_an_undo_leaves_nothing_behind(site, agent_token, point):
-    run = open_run(site, agent_token, "one", "two")
-    for name in ("one", "two"):
-        assert ask(site, agent_token, run, name).json()["state"] == "done"
-    site.api(agent_token, "POST", f"/runs/{run}/fail", {"reason": "x"})
-    site.arm(point, "kill")
-    site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate")
-    until(lambda: state_of(run) == "compensated", 100, "the run was not compensated")
-    assert site.fired() == [point]
-    assert [path.rpartition("/")[2] for path in deletes(site)] == ["two", "one"]
-
-
 def test_eng_03_nothing_is_published_before_the_commit(site, agent_token, monkeypatch):
     """Also when the worker is quicker than the commit: the commit is held up, and no worker gets to see the step."""
     import threading
