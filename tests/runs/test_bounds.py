@@ -433,6 +433,7 @@ def test_one_run_that_cannot_be_told_of_holds_up_no_other(token, alice, monkeypa
     first, second = make_run(token=token, plan=ONE), make_run(token=token, plan=ONE)
     for run in (first, second):
         do(run, "one")
+        forged(run, "only its state matters")
     Run.objects.update(state="stuck")
     age_log(hours=5)
     real = bounds.page
