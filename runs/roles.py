@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.db import connections
+from django.db import DatabaseError, connections, transaction
 from psycopg import errors, sql
 
 # Only read and added to.
@@ -22,19 +22,35 @@ GRANTS = (
 def grant_after_migrate(using: str = "default", **kwargs: Any) -> None:
     """Makes the run-time role if need be, and gives it exactly what it may have. Can run any number of times."""
     role = sql.Identifier(settings.RUNTIME_ROLE)
+    make_if_missing(using, role)
     with connections[using].cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [settings.RUNTIME_ROLE])
-        if cursor.fetchone() is None:
-            _make(cursor, role)
         for grant in GRANTS:
             cursor.execute(sql.SQL(grant).format(role=role))
 
 
-def _make(cursor: Any, role: sql.Identifier) -> None:
+def make_if_missing(using: str, role: sql.Identifier) -> None:
+    """The role, by a superuser or an owner who may make some; RuntimeError says what to do for one who may not."""
+    if _is_missing(using):
+        _make(using, role)
+
+
+def _is_missing(using: str) -> bool:
+    with connections[using].cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [settings.RUNTIME_ROLE])
+        return cursor.fetchone() is None
+
+
+def _make(using: str, role: sql.Identifier) -> None:
     try:
-        cursor.execute(sql.SQL("CREATE ROLE {role} NOLOGIN").format(role=role))
-        cursor.execute(sql.SQL("GRANT {role} TO CURRENT_USER").format(role=role))
-    except errors.InsufficientPrivilege as exc:
+        with transaction.atomic(using), connections[using].cursor() as cursor:
+            cursor.execute(sql.SQL("CREATE ROLE {role} NOLOGIN").format(role=role))
+            cursor.execute(sql.SQL("GRANT {role} TO CURRENT_USER").format(role=role))
+    except DatabaseError as exc:
+        # Roles belong to the whole server: another database of it may have made ours in this very moment.
+        if isinstance(exc.__cause__, errors.UniqueViolation | errors.DuplicateObject):
+            return
+        if not isinstance(exc.__cause__, errors.InsufficientPrivilege):
+            raise
         raise RuntimeError(
             f"The database's owner may not create the role {settings.RUNTIME_ROLE}. As a superuser: "
             f"CREATE ROLE {settings.RUNTIME_ROLE} NOLOGIN; GRANT {settings.RUNTIME_ROLE} TO the owner; then migrate again."
