@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
+from django.contrib.admin.models import LogEntry as AdminEntry
 from django.contrib.auth.decorators import login_required, permission_required
 from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
@@ -78,7 +79,7 @@ def grant(person: User, wanted: dict[str, Any], *, by: User) -> list[str]:
         person.is_active = wanted["is_active"]
         person.save(update_fields=["is_active"])
         if changes:
-            LogEntry.objects.create(
+            AdminEntry.objects.create(
                 user=by,
                 content_type=ContentType.objects.get_for_model(User),
                 object_id=str(person.pk),
@@ -128,6 +129,6 @@ def person(request: PageRequest, person_id: int) -> HttpResponse:
         grant(found, form.cleaned_data, by=request.user)
         return redirect("person", found.pk)
     kind = ContentType.objects.get_for_model(User)
-    changes = LogEntry.objects.filter(content_type=kind, object_id=str(found.pk)).select_related("user").order_by("-action_time")[:20]
+    changes = AdminEntry.objects.filter(content_type=kind, object_id=str(found.pk)).select_related("user").order_by("-action_time")[:20]
     context = {"person": found, "form": form, "changes": changes}
     return render(request, "person.html", context, status=422 if form.errors else 200)
