@@ -75,7 +75,9 @@ def test_no_file_names_a_package_registry_or_a_path_of_one_machine():
 
 
 def test_only_runs_append_and_nobody_writes_log_rows():
-    writers = [path for path in PRODUCT if re.search(r"\bLogEntry\.objects\.(create|bulk_create)|(?<!class )\bLogEntry\(", path.read_text())]
+    writers = [
+        path for path in PRODUCT if re.search(r"\bLogEntry\.objects\.(create|bulk_create)|(?<!class )\bLogEntry\(", path.read_text())
+    ]
     assert writers == []
 
 

@@ -35,7 +35,7 @@ def people(django_db_setup, django_db_blocker):
         alice = make_user("alice", roles=("reviewer", "on-call", "owner"), team=team)
         carol = make_user("carol", roles=("reviewer",), team=team)
         bob = make_user("bob", team=team)
-        tokens = {scope: make_token(scope=scope, team=team, person=bob) for scope in ("agent", "checker")}
+        tokens = {scope: make_token(scope=scope, team=team, person=bob, waiting_items=10_000) for scope in ("agent", "checker")}
         yield {"alice": alice, "carol": carol, **tokens}
         empty_tables()
         Policy.objects.exclude(capability="").delete()  # kept otherwise
