@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from corrections import services as corrections
 from runs import services
 from runs.engine import compensate
 from runs.models import LogEntry, Run
@@ -277,6 +278,9 @@ def test_what_is_new_comes_out_of_band(client, alice, run):
 def test_an_ended_run_is_not_asked_about_any_more(client, alice, team):
     run = compensated_run(team)
     client.force_login(alice)
+    assert "data-poll" in live(client, run, 1, alice).content.decode(), "somebody is still misled"
+    for correction in run.corrections.all():
+        corrections.dismiss(correction, by=correction.run.owner, reason="Nobody was in.")
     page = live(client, run, 1, alice).content.decode()
     assert '<div id="poller"></div>' in page
     assert "Final · no longer updating" in page
