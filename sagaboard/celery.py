@@ -19,7 +19,7 @@ def configuration() -> dict[str, Any]:
 
     return dict(
         broker_url=settings.REDIS_URL,
-        include=["sagaboard.celery_hooks"],
+        include=["sagaboard.celery_hooks", "sagaboard.ready_file"],
         result_backend=None,
         task_ignore_result=True,
         task_acks_late=True,

@@ -1,4 +1,4 @@
-"""What a Celery worker does besides its tasks: it says when it is ready, what it can't do, and ends when it takes nothing.
+"""What a Celery worker does besides its tasks: it says what it can't do, and ends when it takes nothing.
 
 That its pool ends with it, Celery sees to by itself (PDEATHSIG, in its prefork).
 """
@@ -10,7 +10,6 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import redis
@@ -24,7 +23,7 @@ _last_taken = time.monotonic()
 
 
 @worker_ready.connect
-def _say_ready(sender: Any = None, **_: Any) -> None:
+def _begin(sender: Any = None, **_: Any) -> None:
     from runs import needed
 
     needed.say()
@@ -32,8 +31,6 @@ def _say_ready(sender: Any = None, **_: Any) -> None:
     if sender is not None:
         queues = [queue.name for queue in sender.app.amqp.queues.consume_from.values()]
         threading.Thread(target=watch, args=(queues,), name="watchdog", daemon=True).start()
-    if path := os.environ.get("SAGABOARD_READY_FILE"):
-        Path(path).touch()
 
 
 @task_unknown.connect

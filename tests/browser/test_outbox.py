@@ -131,6 +131,7 @@ def test_on_a_phone_the_queue_leads_to_a_page_of_its_own(open_as, alice, ticket)
 def test_what_somebody_else_decides_is_told_and_nothing_moves_under_a_hand(open_as, alice, team, ticket):
     page = open_as(alice, ticket.get_absolute_url())
     page.get_by_role("button", name="Approve and send to client").click()
+    expect(page.get_by_role("button", name="Yes, send")).to_be_visible()
     priya = make_user(first_name="Priya", last_name="Nair", roles=("reviewer",), team=team)
     services.approve(ticket, digest=ticket.digest, by=priya)
     expect(page.locator("#changed")).to_contain_text("This changed", timeout=8000)

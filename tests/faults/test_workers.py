@@ -210,7 +210,7 @@ def test_eng_13_a_worker_killed_in_an_undo_leaves_nothing_behind(site, agent_tok
     until(site.fired)
     # A person may press at any time, and joins the walk there is.
     pressed = site.api(agent_token.on_call, "POST", f"/runs/{run}/compensate").status_code
-    assert pressed == 200 or state_of(run) == "compensated"
+    assert pressed == 202 or state_of(run) == "compensated"
     until(lambda: state_of(run) == "compensated", 100, "the run was not compensated")
     assert site.fired() == [point]
     assert [path.rpartition("/")[2] for path in deletes(site)] == ["two", "one"]

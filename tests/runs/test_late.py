@@ -129,13 +129,13 @@ def test_an_undo_begins_only_while_its_walk_holds_the_lease(token, monkeypatch, 
     services.compensate_run(run, actor="person:Alice")
     real, slept = compensate.reach, []
 
-    def reach(point, *args):
+    def reach(point, *args, **more):
         if point == "undo.before" and not slept:
             slept.append(point)
             time.sleep(1.2)  # the machine stood still; meanwhile another walk, and then somebody else
             compensate.compensate(run.pk)
             world.things["one"] = {"value": "somebody else's", "key": "theirs"}
-        return real(point, *args)
+        return real(point, *args, **more)
 
     monkeypatch.setattr(compensate, "reach", reach)
     compensate.compensate(run.pk)

@@ -48,7 +48,7 @@ def stages(state: Path, port: int) -> list[list[Process]]:
     servers = [embedded.postgres(state), embedded.valkey(state)]
     environ = os.environ | {"REDIS_URL": servers[1].url, "SAGABOARD_READY_FILE": str(state / "ready")}
     gunicorn = ["-m", "gunicorn", "--config", "python:sagaboard.gunicorn_conf", "--bind", f"127.0.0.1:{port}", "tests.sagaboard.small:wsgi"]
-    worker = ["-m", "celery", "-A", "tests.sagaboard.small:celery", "worker", "--concurrency=2", "--include=sagaboard.celery_hooks"]
+    worker = ["-m", "celery", "-A", "tests.sagaboard.small:celery", "worker", "--concurrency=2", "--include=sagaboard.ready_file"]
     common = {"cwd": BASE, "env": environ}
     web = Process(name="web", argv=[sys.executable, *gunicorn], ready=partial(is_healthy, port), **common)
     work = Process(name="worker", argv=[sys.executable, *worker], ready=(state / "ready").exists, **common)
