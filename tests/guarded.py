@@ -785,7 +785,7 @@ ENGINE = [
         "ENG-05",
         "the sweep calls for steps again, by a name its workers know",
         "runs/engine/sweep.py",
-        "for step in _some(asked | waiting):",
+        "for step in (*_some(asked), *_some(waiting)):",
         "for step in _some(waiting):",
         f"{WORK}05_messages_of_another_version_are_lost_and_no_work_is",
     ),
