@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from corrections import services as corrections
 from runs import services
 from runs.engine import compensate
 from runs.states import RunState
@@ -34,7 +35,9 @@ def test_a_red_run_is_seen_previewed_and_undone_live(open_as, alice, team):
     page.evaluate("window.marked = true")
     compensate.compensate(run.pk)
     expect(page.locator("#say")).to_contain_text("Everything is back where it was.", timeout=3000)
-    expect(page.locator("#head")).to_contain_text("Final · no longer updating")
+    expect(page.locator("#head")).to_contain_text("Compensated, 1 to tell")
+    corrections.dismiss(run.corrections.get(), by=run.owner, reason="Nobody was in.")
+    expect(page.locator("#head")).to_contain_text("Final · no longer updating", timeout=10_000)
     assert page.evaluate("window.marked")
     expect(page.locator("#blast-rows .s-undone")).to_have_count(3)
 
