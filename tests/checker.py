@@ -333,6 +333,8 @@ class _Walk:
         self.standing: set[int] = set()
         self.sent: set[int] = set()
         self.undoing: int | None = None
+        # Also one whose end was lost, that a person then paused, and that the next walk found done.
+        self.begun: set[int] = set()
         self.stopped = ""
         self.override = False
         self.undo_to = 0
@@ -383,10 +385,11 @@ class _Walk:
         if mine <= self.undo_to:
             yield f"{self._named(step)} was undone, past the savepoint"
         self.undoing = step
+        self.begun.add(step)
 
     def _undone(self, entry: LogEntry) -> Iterator[str]:
         step = entry.step_id
-        if entry.event == "undo.verified" and self.undoing != step:
+        if entry.event == "undo.verified" and step not in self.begun:
             yield f"{self._named(step)} is said to be undone, and no undo of it had begun"
         if step not in self.standing and step not in self.sent:
             yield f"{self._named(step)} was undone more often than it was done"
@@ -394,6 +397,7 @@ class _Walk:
             yield f"{self._named(step)} is said to be undone without evidence"
         self.standing.discard(step)
         self.sent.discard(step)
+        self.begun.discard(step)
         self.undoing = None if self.undoing == step else self.undoing
 
     def _place_of(self, ref: str) -> int:
