@@ -28,7 +28,7 @@ def edit_and_send(page, correction, words):
     page.get_by_role("button", name="Yes, send").click()
     expect(page.locator("#result")).to_contain_text("sent this", timeout=20_000)
     delivery.deliver(correction.run_id, correction.pk)
-    page.reload()
+    page.goto(correction.get_absolute_url())
     return reread(correction)
 
 
