@@ -332,6 +332,8 @@ class _Walk:
         self.places: dict[int, int | None] = {}
         self.standing: set[int] = set()
         self.sent: set[int] = set()
+        # What a person left standing, and may want undone later.
+        self.left: set[int] = set()
         self.undoing: int | None = None
         # Also one whose end was lost, that a person then paused, and that the next walk found done.
         self.begun: set[int] = set()
@@ -364,6 +366,8 @@ class _Walk:
         elif entry.event in ("undo.failed", "undo.drifted") and not entry.data.get("again"):
             self.stopped, self.undoing = f"{self._named(step)} could not be undone", None
         elif entry.event == "step.settled":
+            if step in self.standing and entry.data.get("how") == "left_standing":
+                self.left.add(step)
             self.standing.discard(step)
             self.undoing = None if self.undoing == step else self.undoing
 
@@ -391,12 +395,13 @@ class _Walk:
         step = entry.step_id
         if entry.event == "undo.verified" and step not in self.begun:
             yield f"{self._named(step)} is said to be undone, and no undo of it had begun"
-        if step not in self.standing and step not in self.sent:
+        if step not in self.standing | self.sent | self.left:
             yield f"{self._named(step)} was undone more often than it was done"
         if entry.data.get("evidence") != "verify_undone: gone":
             yield f"{self._named(step)} is said to be undone without evidence"
         self.standing.discard(step)
         self.sent.discard(step)
+        self.left.discard(step)
         self.begun.discard(step)
         self.undoing = None if self.undoing == step else self.undoing
 
