@@ -27,6 +27,7 @@ from sagaboard.stack import Stack  # noqa: E402
 from sagaboard.supervisor import Supervisor  # noqa: E402
 from tests.bench import percentiles, side_by_side  # noqa: E402
 from tests.factories import make_team, make_token  # noqa: E402
+from tests.helpers import commits  # noqa: E402
 from tests.store import Size, fill  # noqa: E402
 
 STEPS = 7
@@ -175,10 +176,6 @@ def run_here(token: Any, steps: int) -> tuple[CaptureQueriesContext, CaptureQuer
     with CaptureQueriesContext(connection) as undone:
         compensate(run.pk)
     return asked, done, undone
-
-
-def commits(captured: CaptureQueriesContext) -> int:
-    return sum(query["sql"] == "COMMIT" for query in captured.captured_queries)
 
 
 def planned(steps: int) -> list[dict[str, Any]]:

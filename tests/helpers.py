@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 # Behind a lock the others never come: whoever holds it goes on alone after this long.
 PATIENCE = 0.5
@@ -131,3 +132,8 @@ def forbidden(html: str) -> list[str]:
     parser = _Policed()
     parser.feed(html)
     return parser.found
+
+
+def commits(captured: CaptureQueriesContext) -> int:
+    """How many transactions ended well while queries were captured."""
+    return sum(query["sql"] == "COMMIT" for query in captured.captured_queries)

@@ -12,6 +12,7 @@ from runs import freezing, services
 from runs.engine import compensate, invoke
 from runs.models import Step
 from tests.factories import make_run
+from tests.helpers import commits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,7 +51,3 @@ def test_an_undo_is_two_commits(token):
     # Besides the undos: the claim of the walk, and its end.
     assert commits(undone) == 2 * 3 + 2
     assert len(undone) / 3 <= 25
-
-
-def commits(captured: CaptureQueriesContext) -> int:
-    return sum(query["sql"] == "COMMIT" for query in captured.captured_queries)
