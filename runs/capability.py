@@ -10,6 +10,8 @@ import datetime as dt
 import hashlib
 import inspect
 from collections.abc import Mapping
+from functools import cache
+from threading import Lock
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pydantic
@@ -241,7 +243,7 @@ class Capability(Generic[A]):
         digest = hashlib.sha256(cls.connector_version.encode())
         for base in cls.__mro__:
             if issubclass(base, Capability) and base is not Capability:
-                digest.update(inspect.getsource(base).encode())
+                digest.update(_source(base).encode())
         return digest.hexdigest()[:12]
 
     @classmethod
@@ -253,6 +255,19 @@ class Capability(Generic[A]):
     def fill(cls, template: str, values: Mapping[str, Any]) -> str:
         """`template` with its `{slots}` filled; a slot that the log can't fill stays visible as `{slot}`."""
         return template.format_map(_Slots(values))
+
+
+_reading = Lock()
+
+
+@cache
+def _source(cls: type) -> str:
+    """Its source as first read: a file edited since is not the code that runs.
+
+    One at a time, as Python before 3.11.5 raises SystemError where two threads parse at once (its issue 106905).
+    """
+    with _reading:
+        return inspect.getsource(cls)
 
 
 class _Slots(dict[str, Any]):

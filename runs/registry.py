@@ -33,6 +33,8 @@ def classes() -> dict[str, type[AnyCapability]]:
             if cls.name in found:
                 raise ImportError(f"Two capabilities are called {cls.name}: {found[cls.name].__module__} and {cls.__module__}.")
             found[cls.name] = cls
+            # Its source is read now, while it is the one that was imported.
+            cls.version()
     return found
 
 

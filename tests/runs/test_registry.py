@@ -1,5 +1,7 @@
 """The registry: found in code, governed by people, and loud about what is missing."""
 
+import importlib
+
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -80,6 +82,16 @@ def test_the_version_changes_with_the_source():
 
     assert PutThing.version() == PutThing.version()
     assert Other.version() != PutThing.version()
+
+
+def test_the_version_names_the_code_that_runs_not_a_file_edited_since(tmp_path, monkeypatch):
+    file = tmp_path / "edited_since.py"
+    file.write_text("from tests.tools import PutThing\n\n\nclass Edited(PutThing):\n    connector_version = '1'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    edited = importlib.import_module("edited_since").Edited
+    as_imported = edited.version()
+    file.write_text(file.read_text() + "    lives_in = 'somewhere else'\n")
+    assert edited.version() == as_imported
 
 
 @pytest.mark.parametrize(
