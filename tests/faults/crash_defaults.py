@@ -1,11 +1,11 @@
-"""How long recovery takes as sagaboard is delivered, for tests/crash.py; no part of the tests, for its length."""
+"""How long recovery takes as sagaboard is delivered, for tests/crash_matrix.py; no part of the tests, for its length."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests import site as running
-from tests.crash import KILL, Cell, Matrix, table
+from tests.crash_matrix import KILL, Cell, Matrix, table
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CELLS = [

@@ -1,4 +1,4 @@
-"""The whole crash matrix, for tests/crash.py; no part of the tests, for its length."""
+"""The whole crash matrix, for tests/crash_matrix.py; no part of the tests, for its length."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.crash import Matrix, cells, table
+from tests.crash_matrix import Matrix, cells, table
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

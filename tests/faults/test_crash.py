@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-from tests.crash import KILL, SORTS, WORKER, Cell, Matrix, cells, spread, table
+from tests.crash_matrix import KILL, SORTS, WORKER, Cell, Matrix, cells, spread, table
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,3 +33,9 @@ def test_whatever_dies_where_nothing_is_doubled_lost_or_left_to_nobody(site, age
     outcomes = Matrix(site, agent_token).play(spread())
     print("\n", *table(outcomes), sep="\n")
     assert [str(one.cell) for one in outcomes if not one.right] == [], "\n".join(table(outcomes))
+
+
+def test_the_command_knows_its_words():
+    asked = subprocess.run([sys.executable, "-m", "tests.crash", "--help"], capture_output=True, text=True, check=False)
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert "--spread" in asked.stdout
