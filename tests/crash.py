@@ -20,10 +20,8 @@ def main() -> int:
     chosen.add_argument("--cell", default="", help="only cells whose name, part/capability/point/blow, contains this")
     chosen.add_argument("--spread", action="store_true", help="only those that the tests play too")
     asked = parser.parse_args()
-    if asked.spread:
-        files = ["test_crash.py"]
-    else:
-        files = ["crash_whole.py"] if asked.cell else ["crash_whole.py", "crash_defaults.py"]
+    whole = ["crash_whole.py"] if asked.cell else ["crash_whole.py", "crash_defaults.py"]
+    files = ["test_crash.py"] if asked.spread else whole
     return max([_session(HERE / file, asked.cell) for file in files])
 
 
