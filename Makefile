@@ -16,6 +16,7 @@ help:
 	@echo "make demo    play the stories, then leave the dashboard at http://127.0.0.1:8000"
 	@echo "make up      web, workers, beat; PostgreSQL and Valkey too, unless DATABASE_URL and REDIS_URL name some"
 	@echo "make test    all tests (needs chromium)"
+	@echo "make screenshots  a picture of every page: light, dark and on a phone, into FOLDER=screenshots"
 	@echo "make lint    ruff, mypy, import-linter, djade"
 	@echo "make bench   how fast it is on this machine"
 	@echo "make histories  N=2000 random histories of a run beside a model of it; SEED=... for the same again"
@@ -54,6 +55,12 @@ chromium:
 	@command -v "$${SAGABOARD_CHROMIUM:-chromium}" >/dev/null || { \
 		echo "The tests drive the pages in a browser, and there is no $${SAGABOARD_CHROMIUM:-chromium}:" >&2; \
 		echo "apt-get install chromium, or name the program in SAGABOARD_CHROMIUM." >&2; exit 1; }
+
+# Of every page, on a desk in light and dark and on a phone. The README's own are copied by hand: cp $(FOLDER)/readme-* static/screenshots/
+FOLDER ?= screenshots
+.PHONY: screenshots
+screenshots: chromium $(INSTALLED)
+	@SAGABOARD_SCREENSHOTS=$(FOLDER) $(RUN) -m pytest tests/browser/test_every_page.py $(ARGS)
 
 .PHONY: lint
 lint: $(INSTALLED)

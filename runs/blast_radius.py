@@ -151,7 +151,8 @@ def _fact(facts: Facts, step: Step) -> tuple[str, dt.datetime | None, dt.datetim
     """One fact below the pill: words, the time that completes them, or the time since which it goes on."""
     match facts.look_of(step):
         case "done":
-            return ("in effect, waits" if facts.run.state == "stuck" else "in effect"), None, None
+            waits = facts.run.state == "stuck" and facts.run.compensating_since is not None
+            return ("in effect, waits" if waits else "in effect"), None, None
         case "sent":
             return "sent", step.done_at, None
         case "undone" | "nothing_to_undo" if not step.leaves_effect or step.undone_at is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+from typing import Any
 
 from runs.models import Run, Step
 
@@ -48,7 +48,7 @@ def of(run: Run) -> Drill:
     return Drill(parts, bool(end and end.data.get("proven")), str(end.data.get("says", "")) if end else "")
 
 
-def last_arguments(name: str) -> str:
-    """What this capability was last drilled with, as JSON to start from."""
+def last_arguments(name: str) -> dict[str, Any]:
+    """What this capability was last drilled with, to start from."""
     step = Step.objects.filter(run__is_drill=True, capability=name).order_by("-pk").first()
-    return json.dumps(step.args if step else {}, ensure_ascii=False)
+    return step.args if step else {}

@@ -46,6 +46,8 @@ def for_undoing(facts: Facts) -> list[Fact]:
 
 
 def for_stuck(facts: Facts) -> list[Fact]:
+    if facts.run.compensating_since is None:
+        return for_forward(facts)
     return [_fact_undone(facts), _fact_effects(facts), _fact_visible(facts), _fact_sent(facts)]
 
 

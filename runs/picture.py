@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Iterable
 
 from django.utils import timezone
+from django.utils.text import Truncator
 
 from runs.blast_radius import Row, Table
 from runs.facts import Facts
@@ -16,6 +17,8 @@ MOST_LANES = 12
 LANE, FIRST, BAR = 46, 48, 12
 TICKS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 2 * 86400, 7 * 86400, 30 * 86400]
 MOST_TICKS = 6
+# Characters of a lane's label; the table has it whole.
+LABEL = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Lane:
     @property
     def text_y(self) -> int:
         return self.y - 7
+
+    @property
+    def label_y(self) -> int:
+        """The top of the label's own frame, which keeps it off what stands at the right."""
+        return self.y - 22
 
     @property
     def cap_y(self) -> int:
@@ -120,7 +128,13 @@ def _seen(place: int, row: Row, axis: Axis, now: dt.datetime) -> Lane:
     said = ("at most " if exposure.at_most else "") + duration(exposure.seconds(now))
     cap = "end" if exposure.ended else "open"
     bar = Bar("b-seen", axis.percent(start), f"{max(axis.at(end) - axis.at(start), 0.3):.2f}%", axis.percent(end), cap, _from_to(row))
-    return Lane(FIRST + LANE * place, f"{row.step.number} · {row.title}", said, "t-undo" if exposure.ended else "t-seen", [bar])
+    return Lane(
+        FIRST + LANE * place,
+        f"{row.step.number} · {Truncator(row.title).chars(LABEL)}",
+        said,
+        "t-undo" if exposure.ended else "t-seen",
+        [bar],
+    )
 
 
 def _machines(table: Table, axis: Axis, facts: Facts, place: int) -> Lane | None:
@@ -134,7 +148,7 @@ def _machines(table: Table, axis: Axis, facts: Facts, place: int) -> Lane | None
     bar = Bar(
         "b-mach", axis.percent(start), f"{max(axis.at(end) - axis.at(start), 0.3):.2f}%", axis.percent(end), cap, "Read by machines only"
     )
-    return Lane(0, f"{_numbers(rows)} · {_names(rows)}", "machines only", "t-mute", [bar])
+    return Lane(0, f"{_numbers(rows)} · {Truncator(_names(rows)).chars(LABEL)}", "machines only", "t-mute", [bar])
 
 
 def _held(facts: Facts, table: Table, axis: Axis, place: int) -> Lane | None:

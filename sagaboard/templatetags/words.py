@@ -18,6 +18,8 @@ from sagaboard import web
 
 register = template.Library()
 
+# Characters of what an agent wrote that stand there before it is folded.
+FOLD = 300
 MARKUP = re.compile(r"[\\`*_{}\[\]()#!|~]")
 # What hides, or turns round how the text beside it reads. A line break is neither.
 HIDES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -234,6 +236,13 @@ def shown(value: object) -> str:
 def own(value: object) -> SafeString:
     """The same, kept to itself: its direction reorders nothing beside it."""
     return format_html('<bdi dir="auto">{}</bdi>', shown(value))
+
+
+@register.inclusion_tag("_fold.html")
+def fold(value: object, name: str) -> dict[str, Any]:
+    """The same, folded where it is long, with how much there is. `name` keeps it open over what is new on the page."""
+    said = shown(value)
+    return {"lead": said[:FOLD], "rest": said[FOLD:], "length": len(said), "name": name}
 
 
 @register.filter

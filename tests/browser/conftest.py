@@ -9,12 +9,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.db import connection
+from django.test import Client
 
 from tests.corrections.real import mails, told  # noqa: F401  (fixtures)
 from tests.runs.connectors.conftest import running_world, world, world_state  # noqa: F401  (fixtures)
 
 DESK = {"width": 1440, "height": 1000}
-REFUSALS = ("404 (Not Found)", "409 (Conflict)", "422 (")
+REFUSALS = ("403 (Forbidden)", "404 (Not Found)", "409 (Conflict)", "422 (")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,15 +27,18 @@ def _second_wrapper(django_db_setup, live_server, browser):
 
 
 @pytest.fixture
-def open_as(browser, client, live_server):
-    """A page in a context of its own, signed in; whatever the browser complains of fails the test."""
+def open_as(browser, live_server):
+    """A page in a context of its own, signed in unless by nobody; whatever the browser complains of fails the test."""
     contexts, complaints = [], []
 
     def open_as(user: Any, address: str, **options: Any) -> Any:
-        client.force_login(user)
         context = browser.new_context(base_url=live_server.url, **{"viewport": DESK, **options})
-        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
-        context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_server.url}])
+        if user is not None:
+            # A client of its own: one that signs in anew ends the session it had.
+            client = Client()
+            client.force_login(user)
+            cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+            context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_server.url}])
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))

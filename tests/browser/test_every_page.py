@@ -1,0 +1,93 @@
+"""Every page: nothing that axe finds, nothing that scrolls sideways, and a picture where a folder for them is named."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.test import Client
+from django.urls import resolve
+from playwright.sync_api import expect
+
+from tests import routes
+from tests.browser.pages import every_page
+from tests.browser.shots import shoot
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+# How wide, in which colours, on which device.
+SCREENS = {"light": {"color_scheme": "light"}, "dark": {"color_scheme": "dark"}, "phone": PHONE}
+
+
+@pytest.fixture
+def pages(team, settings, alice, bob):
+    return every_page(team, settings, alice, bob)
+
+
+def _walk(open_as, pages, screen):
+    """Each page, opened by whoever looks at it."""
+    windows = {}
+    for shown in sorted(pages, key=lambda shown: shown.by.pk if shown.by else 0):
+        if shown.by not in windows:
+            windows[shown.by] = open_as(shown.by, "/login/", **SCREENS[screen])
+        answer = windows[shown.by].goto(shown.address)
+        yield shown, windows[shown.by], answer.status
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_page_is_accessible_fits_and_has_a_picture(open_as, pages, screen):
+    wrong = []
+    for shown, page, status in _walk(open_as, pages, screen):
+        shoot(page, f"{shown.name}-{screen}")
+        if status != shown.status:
+            wrong.append(f"{shown.name} answers {status}")
+        # A phone zooms out over what is too wide, and then says that it has the room.
+        width, room = page.evaluate("document.documentElement.scrollWidth"), page.viewport_size["width"]
+        if width > room:
+            wrong.append(f"{shown.name} is {width} wide on {room}")
+        wrong += [f"{shown.name}: {rule['id']} at {_where(rule)}" for rule in Axe().run(page).response["violations"]]
+    assert wrong == [], "\n".join(wrong)
+
+
+def _where(rule):
+    return "; ".join(f"{node['target'][0]} ({node['failureSummary'].splitlines()[-1].strip()})" for node in rule["nodes"][:3])
+
+
+def test_every_address_that_is_a_page_is_among_them(client, pages, alice):
+    shown = {resolve(page.address.partition("?")[0]).route for page in pages if page.status != 404}
+    ada = next(page.by for page in pages if page.by and page.by.username == "ada")
+    client.force_login(ada)
+    missing = [route for route in routes.routes() if _is_page(client, route, shown)]
+    assert missing == []
+
+
+def _is_page(client, route, shown):
+    if route in shown or routes.kind_of(route) in ("api", "admin", "nothing") or route.startswith("admin/"):
+        return False
+    answer = client.get(routes.path_of(route, {}))
+    return answer.status_code == 200 and not answer.streaming and b"<html" in answer.content
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_what_went_wrong_has_a_page_too(open_as, accessible, client, alice, screen, monkeypatch):
+    """The server broke, and a form was too old."""
+    monkeypatch.setattr("runs.views.lists.board", _broken)
+    client.raise_request_exception = False
+    client.force_login(alice)
+    broken = client.get("/runs/")
+    careful = Client(enforce_csrf_checks=True)
+    careful.force_login(alice)
+    refused = careful.post("/runs/1/take/")
+    page = open_as(alice, "/me/", **SCREENS[screen])
+    for name, answer, status, says in (
+        ("500", broken, 500, "may or may not have been done"),
+        ("403-form", refused, 403, "Nothing was done"),
+    ):
+        assert answer.status_code == status
+        page.set_content(answer.content.decode())
+        expect(page.locator("main")).to_contain_text(says)
+        accessible(page)
+        shoot(page, f"{name}-{screen}")
+
+
+def _broken(*given):
+    raise RuntimeError("as if a table were gone")
