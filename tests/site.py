@@ -79,8 +79,8 @@ class Site:
             stream.close()
 
     def arm(self, point: str, action: str = "kill") -> None:
-        # Written beside and renamed, so that no process reads half an action.
-        draft = self.folder / "draft"
+        # Written beside and renamed, so that no process reads half an action; each beside its own, as cells of a matrix arm at once.
+        draft = self.folder / f"{point}.draft"
         draft.write_text(action)
         draft.rename(self.failpoints / point)
 

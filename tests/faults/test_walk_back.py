@@ -47,7 +47,7 @@ def test_eng_11_undo_is_the_exact_reverse_of_the_intents_one_at_a_time(site, age
     names = ["one", "two", "three", "four", "five"]
     run = open_run(site, agent_token, *names)
     ask(site, agent_token, run, "one")
-    site.world.fault("shelf", method="PUT", path="/items/two", delay_before=0.8)
+    site.world.fault("shelf", method="PUT", path="/items/two", delay_before=2.5)
     ask(site, agent_token, run, "two", wait=0)
     until(lambda: Step.objects.get(run=run, ref="two").state == "running")
     ask(site, agent_token, run, "three")
