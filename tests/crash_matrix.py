@@ -167,12 +167,13 @@ class Matrix:
         Rules.objects.filter(tokens__token=token).update(patience=3000, open_steps=1000, waiting_items=1000)
 
     def play(self, chosen: Iterable[Cell]) -> list[Outcome]:
-        """Side by side, but a worker's end by itself: it takes whatever else that worker does with it."""
+        """Side by side, but the end of a worker or a web process by itself: it takes whatever else that one does with it."""
         chosen = list(chosen)
-        together = [cell for cell in chosen if cell.blow != WORKER]
+        together = [cell for cell in chosen if cell.blow not in (WORKER, WEB)]
         with ThreadPoolExecutor(10) as pool:
             outcomes = list(pool.map(self._one, together))
-        for wave in _waves([cell for cell in chosen if cell.blow == WORKER]):
+        alone = [[cell] for cell in chosen if cell.blow == WEB]
+        for wave in (*alone, *_waves([cell for cell in chosen if cell.blow == WORKER])):
             with ThreadPoolExecutor(len(wave)) as pool:
                 outcomes += list(pool.map(self._one, wave))
         return sorted(outcomes, key=lambda one: chosen.index(one.cell))  # as they were asked for
