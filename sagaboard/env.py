@@ -90,6 +90,8 @@ def database(url: str, *, role: str | None) -> dict[str, Any]:
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     options.setdefault("connect_timeout", "10")
     options.setdefault("application_name", "sagaboard")
+    # Executions of one statement after which the connection keeps it prepared.
+    options["prepare_threshold"] = 3
     server = ["-c idle_in_transaction_session_timeout=30s", "-c lock_timeout=10s", "-c timezone=UTC"]
     if role:
         server.append(f"-c role={role}")

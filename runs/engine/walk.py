@@ -8,24 +8,29 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from runs import dispatch, isolation, lifecycle, signals
 from runs.capability import Call, Capability
 from runs.engine.attempt import LeaseTooShort, bounded, lease_for, patience_of, timeout_of, worker_name
 from runs.freezing import is_frozen
-from runs.locking import locked_run, step_of
+from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step, quick
 from runs.models.quick import Prepared
 from runs.states import RunState, StepState
 from runs.storable import text
 
-# Seconds for the looks before an undo, which each undo's end renews. Two walks whose looks overlap do no harm: only the
-# one that still holds the lease gets to undo.
+# Seconds for the looks before the first undo; half of them are left after each. Two walks whose looks overlap do no harm:
+# only the one that still holds the lease gets to undo.
 LOOKS = 60.0
 
 _LAST = Prepared(lambda run: Step.objects.filter(run=run).to_undo().in_undo_order().annotate(undo_to=F("run__undo_to"))[:1], -1)
-_GONE_OUT_AFTER = Prepared(lambda run, seq: Step.objects.filter(run=run, intent_seq__gt=seq).gone_out(), -1, -2)
+_NOW = Prepared(
+    lambda pk: Step.objects.filter(pk=pk).annotate(
+        gone_out_after=Exists(Step.objects.filter(run=OuterRef("run"), intent_seq__gt=OuterRef("intent_seq")).gone_out())
+    ),
+    -1,
+)
 _UNPROVEN = Prepared(
     lambda name, version: CapabilityRecord.objects.filter(name=name, version=version).exclude(proven_version=version), "sample", "version"
 )
@@ -46,6 +51,12 @@ class Walk:
         if time.monotonic() + call.timeout > self.ends:
             raise LeaseTooShort
         bounded(method, call)
+
+    def keep(self, run: Run, seconds: float) -> None:
+        """Sees that the lease lasts so long. It gets a margin more, so that an undo soon after the last one writes nothing here."""
+        if time.monotonic() + seconds > self.ends:
+            self.ends = time.monotonic() + lease_for(seconds)
+            quick.save(run, *run.renew_lease(lease_for(seconds)))
 
 
 def claim(run_id: int) -> Walk | None:
@@ -97,11 +108,10 @@ def after_look(held: Walk, step: Step) -> bool:
 def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
     """The undo's intent, before it is called. False: the walk is no longer ours, or must not cross the pivot."""
     with locked_run(held.run_id) as run:
-        if not _is_ours(run, held) or not _unchanged(run, step) or _paused(run) or _crosses_pivot(run, step):
+        if not _is_ours(run, held) or (current := _unchanged(run, step)) is None or _paused(run) or _crosses_pivot(run, current):
             return False
         seconds = lease_for(timeout_of(capability), patience_of(capability.verify_for), timeout_of(capability))
-        held.ends = time.monotonic() + seconds
-        quick.save(run, *run.renew_lease(seconds))
+        held.keep(run, seconds)
         fields = ["undo_tries", "undo_started_at", *step.take_lease(seconds, worker_name())]
         step.undo_tries += 1
         step.undo_started_at = run.now
@@ -113,13 +123,12 @@ def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
 def undone(held: Walk, step: Step, *, already: bool) -> bool:
     """`verify_undone` said that it is gone."""
     with locked_run(held.run_id) as run:
-        if not _is_ours(run, held) or not _unchanged(run, step) or _crosses_pivot(run, step):
+        if not _is_ours(run, held) or (current := _unchanged(run, step)) is None or _crosses_pivot(run, current):
             return False
         step.undone_at = step.ended_at = run.now
         step.undo_error = ""
         step.move(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
-        held.ends = time.monotonic() + _for_looks()
-        quick.save(run, *run.renew_lease(_for_looks()))
+        held.keep(run, _for_looks() / 2)
         run.append("undo.skipped" if already else "undo.verified", step=step, evidence="verify_undone: gone")
         if not already:
             prove(step, f"undone in run {run.number}")
@@ -147,7 +156,7 @@ def drifted(held: Walk, step: Step, what: str) -> bool:
 
 def _stop(held: Walk, step: Step, state: StepState, event: str, why: str) -> bool:
     with locked_run(held.run_id) as run:
-        if not _is_ours(run, held) or not _unchanged(run, step):
+        if not _is_ours(run, held) or _unchanged(run, step) is None:
             return False
         step.undo_error = text(why)
         step.move(state, "undo_error", *step.drop_lease())
@@ -208,10 +217,11 @@ def _is_ours(run: Run, held: Walk) -> bool:
     return run.attempt == held.number and run.state == RunState.COMPENSATING
 
 
-def _unchanged(run: Run, step: Step) -> bool:
-    """Whether the step is still as this walk read it: no person settled it, no other walk dealt with it meanwhile."""
-    current = step_of(run, step.pk)
-    return current.state == step.state and current.attempt == step.attempt
+def _unchanged(run: Run, step: Step) -> Step | None:
+    """The step as it is now, if it is still as this walk read it: no person settled it, no other walk dealt with it meanwhile."""
+    current = _NOW.get(step.pk)
+    assert current.run_id == run.pk, f"step {step.pk} is not of run {run.pk}"
+    return current if current.state == step.state and current.attempt == step.attempt else None
 
 
 def _paused(run: Run) -> bool:
@@ -221,9 +231,9 @@ def _paused(run: Run) -> bool:
     return True
 
 
-def _crosses_pivot(run: Run, step: Step) -> bool:
+def _crosses_pivot(run: Run, current: Any) -> bool:
     """No automatic walk goes back past a call that went out, or that may have."""
-    if run.override_pivot or not _GONE_OUT_AFTER.first(run.pk, step.intent_seq):
+    if run.override_pivot or not current.gone_out_after:
         return False
-    lifecycle.stop(run, "Before this stands a call that went out and can't be taken back; a person with the right may go on.", step=step)
+    lifecycle.stop(run, "Before this stands a call that went out and can't be taken back; a person with the right may go on.", step=current)
     return True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db import connection, models
+from django.db import models
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
@@ -222,7 +222,7 @@ class Run(Leased):
         if len(document) > BESIDE_THE_LOG:
             document = json.dumps(_beside(document))
         self.last_event = event
-        with connection.cursor() as cursor:
+        with quick.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO runs_logentry (run_id, step_id, event, actor, attempt, data) VALUES (%s, %s, %s, %s, %s, %s)",
                 [self.pk, step.pk if step else None, event, actor[:200], attempt, document],

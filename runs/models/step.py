@@ -7,7 +7,6 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import models
 from django.db.models import BooleanField, Case, Q, Value, When
-from django.db.models.functions import Now
 
 from runs.models import quick
 from runs.models.leased import Leased, lease_is_free
@@ -46,16 +45,12 @@ class StepQuerySet(models.QuerySet["Step"]):
         """Adds `lease_free`: whether nobody holds the step, by the database's clock."""
         return self.annotate(lease_free=Case(When(lease_is_free(), then=Value(True)), default=Value(False), output_field=BooleanField()))
 
-    def due(self) -> Self:
-        """What a worker should look at now although no message may be carrying it."""
-        waiting = Q(state__in=[StepState.REQUESTED, StepState.UNKNOWN], due_at__lte=Now())
-        return self.filter(waiting | Q(state=StepState.RUNNING)).filter(lease_is_free())
-
 
 class Step(Leased):
     """One call of a capability in a run. The lease is the one an attempt at `do` or at its undo holds."""
 
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="steps")
+    # Found by the index of (run, number). Each index more is one more to write at every step.
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="steps", db_index=False)
     number = models.PositiveIntegerField()
     # The name the plan gave it; a twin is reached only by its ref.
     ref = models.CharField(max_length=80, null=True, blank=True)
@@ -76,7 +71,9 @@ class Step(Leased):
     args = models.JSONField(default=dict)
     why = models.TextField(default="", blank=True)
     # The person behind the token that asked, which may be a narrower one than the run's.
-    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     # What the agent meant by the call; asked again, it finds this row instead of a second one.
     key = models.CharField(max_length=64, null=True, blank=True)
     # What targets are given as the key of this call. Unlike `key` it differs between runs: two runs of one plan mean two
@@ -151,11 +148,6 @@ class Step(Leased):
                 condition=Q(intent_seq__isnull=False) | ~Q(state__in=["running", "done", "sent", "unknown", "undoing", "undone"]),
                 name="step_intent_before_call",
             ),
-        ]
-        indexes = [
-            models.Index(
-                fields=["lease_until", "due_at"], name="step_due", condition=Q(state__in=["requested", "running", "unknown", "undoing"])
-            )
         ]
 
     def __str__(self) -> str:
