@@ -5,6 +5,7 @@ That its pool ends with it, Celery sees to by itself (PDEATHSIG, in its prefork)
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -13,13 +14,23 @@ import time
 from typing import Any
 
 import redis
-from celery.signals import task_prerun, task_received, task_unknown, worker_ready
+from celery.signals import task_prerun, task_received, task_unknown, worker_before_create_process, worker_ready
 from celery.worker import state
 from django.conf import settings
 from django.db import connection, connections
 
 log = logging.getLogger(__name__)
 _last_taken = time.monotonic()
+
+
+@worker_before_create_process.connect
+def _share_memory(**_: Any) -> None:
+    """What is loaded before the fork stays shared: the collector, which would write to each of its pages, passes it by."""
+    from runs import registry
+
+    registry.classes()
+    gc.collect()
+    gc.freeze()
 
 
 @worker_ready.connect
