@@ -101,12 +101,13 @@ class Row:
 def measure(folder: Path, base: Callable[[str, int], tuple[float, float]], seconds: float) -> None:
     """Prints the table."""
     stack = Stack(folder / "site", port=8790)
+    bench = Bench(stack.url)
+    print(f"{'':46}{'measured':>10}     {'good':>8}{'must':>8}", flush=True)
+    # Before any worker is there to take the steps.
+    _print(_costs(bench.agent))
     with (folder / "log").open("w") as log, Supervisor(folder / "site", stages=lambda: stack.stages()[2:], stream=log, port=8790) as site:
-        bench = Bench(stack.url)
         bench.steps(1, 2)  # warm
-        print(f"{'':46}{'measured':>10}     {'good':>8}{'must':>8}", flush=True)
         empty = _speed(bench, base, seconds)
-        _print(_costs(bench.agent))
         undone = [1000 * statistics.median(bench.undo(100)) for _ in range(3)]
         _print([Row("100 done steps undone and verified", statistics.median(undone), 100, 250, "ms")])
         _print([Row("memory of web, workers and beat (PSS)", _pss(list(site.pids.values())), 250, 350, "MB")])
@@ -154,21 +155,22 @@ def _costs(token: Any) -> list[Row]:
     """What a step costs whatever the machine, in this process and so without the web's and the sweep's own."""
     steps = 100
     run_here(token, steps)  # later pages of the same tables, so that the first writes after a checkpoint don't count
-    before = _wal()
-    asked, done, undone = run_here(token, steps)
+    (asked, done, undone), (forward, back) = run_here(token, steps)
     trips = [f"{len(captured) / steps:.1f}" for captured in (asked, done, undone)]
     print("round trips to the database: request {}, do {}, undo {}".format(*trips))
     return [
         Row("write commits, request and do", (commits(asked) + commits(done)) / steps, 3, 3),
         Row("write commits, undo", (commits(undone) - 2) / steps, 2, 2),
-        Row("WAL of a request, a do and an undo", (_wal() - before) / steps, 1500, 2500, "B"),
+        Row("WAL of a request and a do", forward / steps, 1500, 2500, "B"),
+        Row("WAL of an undo", back / steps, 1500, 2500, "B"),
     ]
 
 
-def run_here(token: Any, steps: int) -> tuple[CaptureQueriesContext, CaptureQueriesContext, CaptureQueriesContext]:
-    """A run that is asked for, done and undone in this process."""
+def run_here(token: Any, steps: int) -> tuple[list[CaptureQueriesContext], tuple[int, int]]:
+    """A run that is asked for, done and undone in this process: its queries of each part, and the bytes of WAL there and back."""
     plan = planned(steps)
     run = services.open_run(token=token, title="bench", owner=token.person.username, plan=plan).run
+    begun = _wal()
     with CaptureQueriesContext(connection) as asked:
         for call in plan:
             services.request_step(run, token=token, **call)
@@ -176,10 +178,11 @@ def run_here(token: Any, steps: int) -> tuple[CaptureQueriesContext, CaptureQuer
     with CaptureQueriesContext(connection) as done:
         for step in asked_for:
             invoke.invoke(run.pk, step.pk)
+    there = _wal()
     services.fail_run(run, token=token, reason="bench")
     with CaptureQueriesContext(connection) as undone:
         compensate(run.pk)
-    return asked, done, undone
+    return [asked, done, undone], (there - begun, _wal() - there)
 
 
 def planned(steps: int) -> list[dict[str, Any]]:
