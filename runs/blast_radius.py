@@ -76,7 +76,7 @@ class Row:
     @property
     def is_open(self) -> bool:
         """Whether a person has to say how it ended, in place under its row."""
-        return self.step.state in (S.UNDO_FAILED, S.DRIFTED, S.UNKNOWN)
+        return self.step.state in (S.UNDO_FAILED, S.DRIFTED, S.UNKNOWN) or self.step.is_unsent
 
 
 @dataclasses.dataclass(frozen=True)

@@ -111,6 +111,11 @@ class Facts:
         """The step at which a walk back stopped, and where its ways on are."""
         return next(iter(self.among(S.UNDO_FAILED, S.DRIFTED, S.UNKNOWN)), None)
 
+    @cached_property
+    def unsent(self) -> list[Step]:
+        """Calls that were to go out, and did not or perhaps not."""
+        return [step for step in self.among(S.FAILED, S.UNKNOWN) if step.is_irreversible]
+
     @property
     def awaiting_url(self) -> str:
         """Where the first call that waits for a person is decided."""

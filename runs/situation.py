@@ -194,8 +194,11 @@ def _stuck(facts: Facts) -> list[Part]:
     if at:
         return [Part(f"Stopped at step {at[0].number}: the undo can’t be verified.", "bad"), rest]
     if run.compensating_since is None:
-        failed = [step for step in facts.among(S.FAILED, S.UNKNOWN) if step.is_irreversible]
-        where = f"Stopped at step {failed[0].number}: it could not be sent." if failed else "Stopped while calls were going out."
+        where = "Stopped while calls were going out."
+        if facts.unsent:
+            first = facts.unsent[0]
+            why = "it could not be sent" if first.state == S.FAILED else "nobody knows whether it was sent"
+            where = f"Stopped at step {first.number}: {why}."
         return [Part(where, "bad"), _sent_so_far(facts)]
     if run.pause_asked or run.stopped_why.startswith("Paused"):
         return [Part("Paused by a person.", "bad"), rest]

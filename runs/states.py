@@ -52,8 +52,8 @@ STEP_MOVES: dict[str, frozenset[str]] = {
     S.ON_HOLD: frozenset({S.REQUESTED, S.QUEUED, S.CLOSED}),
     S.QUEUED: frozenset({S.RUNNING, S.CLOSED}),
     S.RUNNING: frozenset({S.DONE, S.SENT, S.NOTHING_TO_UNDO, S.FAILED, S.UNKNOWN, S.REQUESTED, S.QUEUED}),
-    # Asked for again under its ref, with corrected arguments.
-    S.FAILED: frozenset({S.REQUESTED, S.QUEUED, S.ON_HOLD, S.CLOSED, S.SETTLED}),
+    # Asked for again under its ref, with corrected arguments; sent after all, says a person.
+    S.FAILED: frozenset({S.REQUESTED, S.QUEUED, S.ON_HOLD, S.CLOSED, S.SENT}),
     # Back to where a worker takes it, once it is certain that nothing happened.
     S.UNKNOWN: frozenset({S.REQUESTED, S.QUEUED, S.DONE, S.SENT, S.FAILED, S.NOTHING_TO_UNDO, S.SETTLED, S.LEFT_STANDING}),
     S.DONE: frozenset({S.UNDOING, S.UNDONE, S.DRIFTED, S.UNDO_FAILED, S.LEFT_STANDING, S.SETTLED}),

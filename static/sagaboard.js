@@ -117,6 +117,12 @@
     button.lastChild.textContent = stop === null ? button.dataset.whole.trim() : count ? `Undo ${effects}, then stop at step ${stop}` : `Begin, and stop at step ${stop}`;
   });
 
+  // ---- the button below the ways on says what the chosen one does
+  document.addEventListener("change", (event) => {
+    const does = event.target.dataset.does, button = does && one("button", event.target.form);
+    if (button) { button.classList.add("back"); button.lastChild.textContent = does; }
+  });
+
   // ---- several at once: the first tick fixes the kind of call, the button says to how many
   const several = () => {
     const boxes = all('#several input[name="item"]'), picked = boxes.filter((el) => el.checked), kind = picked[0]?.dataset.kind;

@@ -166,6 +166,11 @@ class Step(Leased):
         return self.needs_result and self.is_irreversible
 
     @property
+    def is_unsent(self) -> bool:
+        """It was to go out, and did not, as far as the machine knows."""
+        return self.is_irreversible and self.state == StepState.FAILED and self.intent_seq is not None
+
+    @property
     def seen_by_people(self) -> bool:
         return self.leaves_effect and self.audience != Audience.MACHINES
 

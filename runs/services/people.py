@@ -155,9 +155,12 @@ def settle_step(step: Step, *, by: User, how: str, reason: str, effect: str = ""
         current = run.steps.get(pk=step.pk)
         if run.state == RunState.COMPENSATING:
             raise NotSettleable("The run is being undone right now. Pause it first, or wait until it stops here.")
-        if current.state not in SETTLEABLE or (current.lease_until and current.lease_until > run.now):
+        known_to_have_failed = current.is_unsent and not run.has_ended
+        if (current.state not in SETTLEABLE and not known_to_have_failed) or (current.lease_until and current.lease_until > run.now):
             raise NotSettleable(f"It is {current.get_state_display().lower()} now; there is nothing to settle.")
-        if how in ("happened", "never_happened") and current.state != StepState.UNKNOWN:
+        if known_to_have_failed and how != "happened":
+            raise NotSettleable("It is known that it did not go out; say that it did, send it again, or drop it.")
+        if how in ("happened", "never_happened") and current.state not in (StepState.UNKNOWN, StepState.FAILED):
             raise NotSettleable("It is known that it happened; say whether it was undone by hand or is left standing.")
         _settle(run, current, by=by, how=how, reason=reason, effect=given, seen=seen)
 
@@ -218,7 +221,7 @@ def _look(step: Step) -> str:
         return "nothing could look: the capability's code is gone"
     try:
         call = call_for(capability, step)
-        if step.state == StepState.UNKNOWN:
+        if step.state in (StepState.UNKNOWN, StepState.FAILED):
             return f"probe: {bounded(capability.probe, call) or 'not there'}" if capability.has("probe") else "no probe is written"
         return f"verify_undone: {'gone' if bounded(capability.verify_undone, call) else 'still there'}"
     except Exception as exc:  # a person decides anyway; what the look ran into is part of what is known

@@ -329,10 +329,10 @@ class Histories(RuleBasedStateMachine):
     def leave_standing(self) -> None:
         self.do("leave_standing")
 
-    @precondition(lambda self: self.any_step("unknown", "undo_failed", "drifted"))
+    @precondition(lambda self: self.any_step("unknown", "undo_failed", "drifted", "failed"))
     @rule(at=which, how=st.sampled_from(["happened", "never_happened", "undone_by_hand", "left_standing"]))
     def settle(self, at: int, how: str) -> None:
-        self.do("settle", self.ref(at, "unknown", "undo_failed", "drifted"), how)
+        self.do("settle", self.ref(at, "unknown", "undo_failed", "drifted", "failed"), how)
 
     @precondition(lambda self: self.any_step("on_hold"))
     @rule(at=which, yes=st.booleans())

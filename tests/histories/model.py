@@ -550,9 +550,14 @@ class Model:
 
     def settle(self, ref: str, how: str) -> str:
         step = self.step(ref)
-        if self.state == "compensating" or step.state not in ("unknown", "undo_failed", "drifted") or step.lease > self.now:
+        if self.state == "compensating" or step.lease > self.now:
             return "NotSettleable"
-        if how in ("happened", "never_happened") and step.state != "unknown":
+        unsent = step.state == "failed" and step.tool.irreversible and self.state not in ENDED
+        if not unsent and step.state not in ("unknown", "undo_failed", "drifted"):
+            return "NotSettleable"
+        if unsent and how != "happened":
+            return "NotSettleable"
+        if how in ("happened", "never_happened") and step.state not in ("unknown", "failed"):
             return "NotSettleable"
         step.settled, step.due, step.ended = how, None, self.now
         step.done = step.done or how != "never_happened"

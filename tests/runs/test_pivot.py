@@ -7,7 +7,7 @@ from outbox import services as outbox
 from runs import services
 from runs.capability import Capability
 from runs.engine import compensate, invoke
-from runs.exceptions import NoEffect, NotCompensatable, Refused
+from runs.exceptions import NoEffect, NotCompensatable, NotSettleable, Refused
 from runs.models import Step
 from tests.factories import make_token, make_user
 from tests.outbox.scenes import GATE, deliver, item_of, make_released, make_waiting
@@ -128,3 +128,36 @@ def test_after_a_send_was_settled_the_rest_goes_out(token, alice, monkeypatch, h
     deliver(run)
     run.refresh_from_db()
     assert run.state == "succeeded"
+
+
+def test_a_call_that_could_not_be_sent_went_out_after_all_says_a_person(stuck, on_call):
+    step = stuck.steps.get(ref="also")
+    for how in ("never_happened", "undone_by_hand", "left_standing"):
+        with pytest.raises(NotSettleable, match="did not go out"):
+            services.settle_step(step, by=on_call, how=how, reason="looked", effect='{"id": 1}')
+    services.settle_step(step, by=on_call, how="happened", reason="they have it", effect='{"id": 1}')
+    step.refresh_from_db()
+    assert (step.state, step.effect, step.settled_as) == ("sent", {"id": 1}, "happened")
+    assert step.seen_at_settling == "probe: not there"
+    assert item_of(stuck, "also").state == "sent"
+    services.retry_sending(stuck, by=on_call)
+    stuck.refresh_from_db()
+    assert stuck.state == "succeeded"
+    assert world.calls("do").count("more") == 0
+    with pytest.raises(NotSettleable):
+        services.settle_step(step, by=on_call, how="happened", reason="again", effect='{"id": 1}')
+
+
+def test_a_first_call_that_was_refused_and_went_out_after_all_is_the_pivot(token, on_call, alice):
+    run = make_released(token=token)
+    world.before["do news"] = refuse
+    for ref in ("tell", "also"):
+        approve(run, ref, alice)
+    for _ in range(4):
+        deliver(run)
+    assert run.state == "failed"
+    services.settle_step(run.steps.get(ref="tell"), by=on_call, how="happened", reason="they rang", effect='{"id": 1}')
+    run.refresh_from_db()
+    assert run.pivot_at is not None
+    with pytest.raises(NotCompensatable, match="override the pivot"):
+        services.compensate_run(run, actor=f"person:{on_call}", by=on_call)

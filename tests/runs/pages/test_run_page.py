@@ -213,7 +213,7 @@ def test_dropping_a_call_that_could_not_be_sent(client, alice, bob, token):
     run = make_released(token=token)
     step = run.steps.get(ref="tell")
     forged(run, "only that it could not be sent matters")
-    run.steps.filter(pk=step.pk).update(state="failed")
+    run.steps.filter(pk=step.pk).update(state="failed", intent_seq=9)
     Run.objects.filter(pk=run.pk).update(state="stuck")
     address = f"/runs/{run.pk}/steps/{step.number}/drop/"
     client.force_login(bob)
@@ -224,6 +224,29 @@ def test_dropping_a_call_that_could_not_be_sent(client, alice, bob, token):
     assert client.post(address, {"reason": "told them by phone"}).status_code == 302
     step.refresh_from_db()
     assert (step.closed_why, again(run).state) == ("dropped", "releasing")
+
+
+def test_settling_a_call_that_could_not_be_sent(client, alice, bob, token):
+    run = make_released(token=token)
+    step = run.steps.get(ref="tell")
+    forged(run, "only that it could not be sent matters")
+    run.steps.filter(pk=step.pk).update(state="failed", error="no such client", intent_seq=9)
+    Run.objects.filter(pk=run.pk).update(state="stuck")
+    address = f"/runs/{run.pk}/steps/{step.number}/settle/"
+    client.force_login(bob)
+    assert address not in client.get(f"/runs/{run.pk}/").content.decode()
+    assert client.post(address, {"how": "happened", "reason": "no", "effect": '{"id": 1}'}).status_code == 403
+    client.force_login(alice)
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert address in page and "Say that it went out" in page and "no such client" in page
+    for effect in ("", "nonsense", "{}"):
+        answer = client.post(address, {"how": "happened", "reason": "they have it", "effect": effect})
+        assert answer.status_code == 422
+        assert 'value="they have it"' in answer.content.decode()
+    assert state_of(run, "tell") == "failed"
+    assert client.post(address, {"how": "happened", "reason": "they have it", "effect": '{"id": 1}'}).status_code == 302
+    assert state_of(run, "tell") == "sent"
+    assert "Go on sending" in client.get(f"/runs/{run.pk}/").content.decode()
 
 
 def test_stepping_back_after_im_on_it(client, alice, team, run):
