@@ -5,7 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from runs.exceptions import Refused
 from runs.models import Run, Step
+from runs.services.drilling import may_drill, sandboxes
+from runs.tools import Tool, all_tools
+from sagaboard.accounts.models import User
 
 WORDS = {"done": "done", "running": "running", "waiting": "not yet", "failed": "failed", "none": "not done"}
 
@@ -46,6 +50,31 @@ def of(run: Run) -> Drill:
         Part("verify_undone", "asks the real system whether it is gone", verified),
     ]
     return Drill(parts, bool(end and end.data.get("proven")), str(end.data.get("says", "")) if end else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class DueDrill:
+    """A capability whose undo wants proof, what it would be drilled with, on which sandboxes, and why that can't be, if it can't."""
+
+    name: str
+    arguments: dict[str, Any]
+    targets: list[str]
+    lives_in: str
+    why_not: str
+
+
+def due(by: User) -> list[DueDrill]:
+    """What this person may drill and is due, with what it was last drilled with."""
+    return [_due(tool) for tool in all_tools() if tool.is_due and tool.record and tool.leaves_effect and may_drill(by, tool.record)]
+
+
+def _due(tool: Tool) -> DueDrill:
+    arguments = last_arguments(tool.name)
+    try:
+        targets = sandboxes(arguments, tool.name) if arguments else []
+    except Refused as exc:
+        return DueDrill(tool.name, arguments, [], tool.lives_in, exc.detail)
+    return DueDrill(tool.name, arguments, targets, tool.lives_in, "" if arguments else "It was never drilled: give it arguments first.")
 
 
 def last_arguments(name: str) -> dict[str, Any]:

@@ -37,12 +37,11 @@ class SettleForm(forms.Form):
         return found
 
 
-class DrillForm(forms.Form):
-    """What a capability is rehearsed with, and whose run it is; `confirmed` by the second press."""
+class DueForm(forms.Form):
+    """Whose runs the drills are; `once` makes a second press the first one's echo."""
 
-    arguments = forms.JSONField(error_messages={"invalid": "This is not JSON."})
+    once = forms.UUIDField(required=False)
     team = forms.ModelChoiceField(Team.objects.none(), error_messages={"required": "Choose whose run it is."})
-    confirmed = forms.BooleanField(required=False)
 
     def __init__(self, person: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -50,6 +49,13 @@ class DrillForm(forms.Form):
         chosen = self.fields["team"]
         assert isinstance(chosen, forms.ModelChoiceField)
         chosen.queryset, chosen.initial = teams, teams.first()
+
+
+class DrillForm(DueForm):
+    """What one capability is rehearsed with; `confirmed` by the second press."""
+
+    arguments = forms.JSONField(error_messages={"invalid": "This is not JSON."})
+    confirmed = forms.BooleanField(required=False)
 
     def clean_arguments(self) -> dict[str, Any]:
         found = self.cleaned_data["arguments"]

@@ -37,6 +37,7 @@ urlpatterns = [
     path("capabilities/<str:name>/", views.capability, name="capability"),
     path("capabilities/<str:name>/drill/", views.drill, name="drill"),
     path("capabilities/<str:name>/drills/<int:number>/", views.drilled, name="drilled"),
+    path("drills/", views.drill_due, name="drill-due"),
     path("go/", views.go, name="go"),
     path("me/", views.me, name="me"),
     path("audit/", views.audit, name="audit"),

@@ -38,6 +38,7 @@ ROWS = {
     "capabilities/<str:name>/": "own",
     "capabilities/<str:name>/drill/": "govern",
     "capabilities/<str:name>/drills/<int:number>/": "govern",
+    "drills/": "own",
     "go/": "own",
     "me/": "own",
     "audit/": "own",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from typing import Any
 
 from django.conf import settings
@@ -31,26 +32,30 @@ class Drilled:
 
 def drill(name: str, args: dict[str, Any], *, by: User, team: Team) -> Drilled:
     """Does the call on a sandbox target and undoes it, here; the version counts as proven if the undo was verified."""
-    run, step = _begin(name, args, by, team)
+    run, step = _begin(name, args, by, team, uuid.uuid4())
     proven, says = go_on(run.pk, waits=WALKS_WITHIN) or (False, f"{step.get_state_display().lower()}: it did not end in time")
     run.refresh_from_db()
     return Drilled(run, proven, says)
 
 
-def start_drill(name: str, args: dict[str, Any], *, by: User, team: Team) -> Run:
-    """The same by a worker, which has the credentials that pages have not."""
+def start_drill(name: str, args: dict[str, Any], *, by: User, team: Team, once: uuid.UUID | None = None) -> Run:
+    """The same by a worker, which has the credentials that pages have not. `once` is the form's: pressed again, it is the first drill."""
     check_drill_right(by, name)
-    run, _ = _begin(name, args, by, team)
+    run, _ = _begin(name, args, by, team, once or uuid.uuid4())
     bell.ring_at(queue_of(run.pk), "runs.tasks.drill_run", run.pk)
     return run
 
 
 def check_drill_right(by: User, name: str) -> None:
     """NotAllowed unless this person may drill this capability, by a role or by this very row."""
-    record = CapabilityRecord.objects.filter(name=name).first()
-    allowed = by.has_perm("runs.drill_capability") or (record is not None and by.has_perm("runs.drill_capability", record))
-    if not by.is_active or not allowed:
+    if not may_drill(by, CapabilityRecord.objects.filter(name=name).first()):
         raise NotAllowed("You may not do this: it wants the right “drill capability”.")
+
+
+def may_drill(by: User, record: CapabilityRecord | None) -> bool:
+    """Whether this person may drill this capability; without one, whether they may drill any."""
+    allowed = by.has_perm("runs.drill_capability") or (record is not None and by.has_perm("runs.drill_capability", record))
+    return by.is_active and allowed
 
 
 def sandboxes(args: dict[str, Any], name: str) -> list[str]:
@@ -80,15 +85,22 @@ def _check_sandbox(args: Any) -> None:
             raise Invalid(f'“{target}” is not a sandbox. Drill on a target with "sandbox": true in SAGABOARD_TARGETS.')
 
 
-def _begin(name: str, args: dict[str, Any], by: User, team: Team) -> tuple[Run, Step]:
+def _begin(name: str, args: dict[str, Any], by: User, team: Team, once: uuid.UUID) -> tuple[Run, Step]:
     capability = _drillable(name, args)
     _check_sandbox(planning.validated(capability, args).model_dump(mode="json"))
     record = CapabilityRecord.objects.get(name=name)
+    # Nobody's form can name a run that somebody else opened, or that is no drill of this.
+    nonce = uuid.uuid5(once, f"drill of {name} by {by.pk}")
     how = registry.effective(capability, record, planning.validated(capability, args), proof=False)
     if how.kind == "irreversible":
         raise Invalid(f"On this target {name} can't be taken back ({how.read_by or 'it is irreversible'}); drill it where it can.")
     with transaction.atomic(durable=True):
-        run = Run.objects.create(team=team, title=f"Drill of {name}", agent="drill", owner=by, opened_by=by, is_drill=True, has_plan=False)
+        # A second press waits here for the first.
+        CapabilityRecord.objects.select_for_update(no_key=True).get(pk=record.pk)
+        if (before := Run.objects.filter(is_drill=True, nonce=nonce).first()) is not None:
+            return before, before.steps.get()
+        fields: dict[str, Any] = {"owner": by, "opened_by": by, "is_drill": True, "has_plan": False, "nonce": nonce}
+        run = Run.objects.create(team=team, title=f"Drill of {name}", agent="drill", **fields)
         run.append("run.opened", actor=f"person:{by}", drill=name)
         step = Step.objects.create(
             run=run,

@@ -5,7 +5,7 @@ from runs.views.own import audit, me
 from runs.views.records import log_lines, log_page, report, report_data, report_text
 from runs.views.run import confirm, drop, leave, live, pause, refuse, retry_sending, run_page, step_back, stop, take
 from runs.views.steps import let_through, settle, step_page
-from runs.views.tools import capabilities, capability, drill, drilled
+from runs.views.tools import capabilities, capability, drill, drill_due, drilled
 from runs.views.undo import compensate
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "compensate",
     "confirm",
     "drill",
+    "drill_due",
     "drilled",
     "drop",
     "go",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import uuid
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
@@ -11,9 +13,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from runs import drills
 from runs.exceptions import NotAllowed, Refused
-from runs.forms import DrillForm
+from runs.forms import DrillForm, DueForm
 from runs.models import CapabilityRecord, LogEntry, Run
-from runs.services.drilling import check_drill_right, sandboxes, start_drill
+from runs.services.drilling import check_drill_right, may_drill, sandboxes, start_drill
 from runs.tools import all_tools, one_tool
 from sagaboard.web import PageRequest
 
@@ -24,6 +26,7 @@ def capabilities(request: PageRequest) -> HttpResponse:
     tools = all_tools()
     context = {
         "tools": tools,
+        "may_drill_due": any(tool.is_due and may_drill(request.user, tool.record) for tool in tools),
         "groups": [found for found in ([tool for tool in tools if tool.group == group] for group in (0, 1, 2)) if found],
         "proven": sum(tool.proof == "ok" for tool in tools),
         "blank": sum(tool.blank for tool in tools),
@@ -43,13 +46,11 @@ def capability(request: PageRequest, name: str) -> HttpResponse:
     runs = Run.objects.visible_to(request.user).filter(steps__capability=name).distinct()
     drills = LogEntry.objects.filter(event="capability.drilled", step__capability=name, run__in=Run.objects.visible_to(request.user))
     schema = json.dumps(tool.record.schema, indent=2, ensure_ascii=False)
-    # A proof that nobody can renew is no use: the button is there for whoever may press it.
-    rights = request.user.has_perm("runs.drill_capability") or request.user.has_perm("runs.drill_capability", tool.record)
-    may_drill = rights and tool.leaves_effect and tool.record.has_undo
     context = {
         "tool": tool,
         "record": tool.record,
-        "may_drill": may_drill,
+        # A proof that nobody can renew is no use: the button is there for whoever may press it.
+        "may_drill": tool.leaves_effect and tool.record.has_undo and may_drill(request.user, tool.record),
         "runs": runs[:20],
         "drills": drills.order_by("-id")[:10],
         "schema": schema,
@@ -72,12 +73,34 @@ def drill(request: PageRequest, name: str) -> HttpResponse:
     try:
         targets = sandboxes(form.cleaned_data["arguments"], name)
         if not form.cleaned_data["confirmed"]:
-            return render(request, "runs/drill.html", {"record": record, "form": form, "targets": targets})
-        run = start_drill(name, form.cleaned_data["arguments"], by=request.user, team=form.cleaned_data["team"])
+            return render(request, "runs/drill.html", {"record": record, "form": form, "targets": targets, "once": uuid.uuid4()})
+        given = form.cleaned_data
+        run = start_drill(name, given["arguments"], by=request.user, team=given["team"], once=given["once"])
     except Refused as exc:
         form.add_error(None, exc.detail)
         return render(request, "runs/drill.html", {"record": record, "form": form}, status=422)
     return redirect("runs:drilled", name, run.pk)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def drill_due(request: PageRequest) -> HttpResponse:
+    """All that are due: named first, with what each would touch; the press drills those that can be."""
+    found = drills.due(request.user)
+    form = DueForm(request.user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        begun = [_begun(request, one, form.cleaned_data) for one in found if not one.why_not and one.name in request.POST.getlist("name")]
+        return render(request, "runs/drills.html", {"begun": begun})
+    context = {"due": found, "ready": [one for one in found if not one.why_not], "form": form, "once": uuid.uuid4()}
+    return render(request, "runs/drills.html", context, status=422 if form.is_bound else 200)
+
+
+def _begun(request: PageRequest, one: drills.DueDrill, given: dict[str, Any]) -> tuple[str, Run | None, str]:
+    """One that is refused holds up no other."""
+    try:
+        return one.name, start_drill(one.name, one.arguments, by=request.user, team=given["team"], once=given["once"]), ""
+    except Refused as exc:
+        return one.name, None, exc.detail
 
 
 @login_required

@@ -347,6 +347,8 @@ def _registry(team: Any, settings: Any, alice: User, ada: User) -> Iterator[Show
     yield Shown("capabilities", "/capabilities/", ada)
     yield Shown("capability", "/capabilities/set_flag/", alice)
     yield Shown("capability-drilled", "/capabilities/show_thing/", ada)
+    yield Shown("drill-all-due", "/drills/", ada)
+    yield Shown("drill-nothing-due", "/drills/", alice)
     yield Shown("drill", "/capabilities/show_thing/drill/", ada)
     yield Shown("drill-no-permission", "/capabilities/show_thing/drill/", alice, 403)
     yield Shown("drill-running", f"/capabilities/show_thing/drills/{begun.pk}/", ada)

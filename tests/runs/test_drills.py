@@ -2,6 +2,9 @@
 
 import datetime as dt
 import json
+import re
+import uuid
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -10,10 +13,11 @@ from guardian.shortcuts import assign_perm
 from runs import registry, tasks
 from runs.engine import windows
 from runs.models import CapabilityRecord, OutsideTool, Page, Run, Step
+from runs.services.drilling import start_drill
 from tests.checker import forged
 from tests.factories import do, make_run, make_user
 from tests.faults.broker import Broker
-from tests.helpers import forbidden
+from tests.helpers import forbidden, run_meeting
 from tests.tools import PutThing, world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -112,6 +116,78 @@ def test_a_strangers_drill_does_not_exist(client, drillmaster, team, broker):
     begun = press(client, team, confirmed="on")
     client.force_login(make_user("stranger"))
     assert client.get(begun.url).status_code == 404
+
+
+# One press is one drill
+
+
+def test_a_second_press_of_the_same_form_shows_the_first_drill(client, drillmaster, team, broker):
+    client.force_login(drillmaster)
+    once = once_of(press(client, team))
+    answers = [press(client, team, confirmed="on", once=once) for _ in range(2)]
+    assert answers[0].url == answers[1].url
+    assert Run.objects.count() == 1
+    assert press(client, team, confirmed="on", once=once_of(press(client, team))).url != answers[0].url
+
+
+def test_two_presses_at_once_are_one_drill(drillmaster, team, broker):
+    once = uuid.uuid4()
+    pressed = partial(start_drill, "show_thing", {"name": "sandbox-panel"}, by=drillmaster, team=team, once=once)
+    first, second = run_meeting(pressed, pressed)
+    assert first == second
+    assert Run.objects.count() == 1
+
+
+def test_nobodys_key_reaches_a_run_that_somebody_else_opened(client, drillmaster, team, broker, token):
+    make_run(token=token)
+    once = Run.objects.get().nonce
+    client.force_login(drillmaster)
+    press(client, team, confirmed="on", once=once)
+    admin = make_user("ada", roles=("admin",), team=team)
+    client.force_login(admin)
+    press(client, team, confirmed="on", once=once)
+    assert Run.objects.filter(is_drill=True).count() == 2
+
+
+def test_all_that_are_due_are_named_first_and_drilled_by_one_press(client, drillmaster, team, broker):
+    client.force_login(drillmaster)
+    press(client, team, confirmed="on")
+    broker.deliver()
+    assert "Drill all that are due" not in client.get("/capabilities/").content.decode()
+    assert "Nothing is due that you may drill." in client.get("/drills/").content.decode()
+    CapabilityRecord.objects.filter(name="show_thing").update(proven_version="older")
+    assert "Drill all that are due" in client.get("/capabilities/").content.decode()
+    asked = client.get("/drills/")
+    assert "Drill 1 capability" in asked.content.decode()
+    sent = {"team": team.pk, "name": "show_thing", "once": once_of(asked)}
+    for _ in range(2):
+        begun = client.post("/drills/", sent).content.decode()
+        assert "One drill<" in begun
+    assert Run.objects.filter(is_drill=True).count() == 2
+    broker.deliver()
+    assert CapabilityRecord.objects.get(name="show_thing").is_proven
+
+
+def test_what_was_never_drilled_wants_arguments_and_nothing_unticked_is_drilled(client, drillmaster, team):
+    client.force_login(drillmaster)
+    asked = client.get("/drills/").content.decode()
+    assert "It was never drilled: give it arguments first." in asked
+    assert "Drill 1" not in asked
+    for sent in ({"team": team.pk, "name": "show_thing"}, {"team": team.pk}):
+        assert "Nothing was due any more, or nothing was ticked." in client.post("/drills/", sent).content.decode()
+    assert client.post("/drills/", {"team": "0"}).status_code == 422
+    assert Run.objects.count() == 0
+
+
+def test_who_may_drill_nothing_is_offered_nothing(client, bob, team):
+    client.force_login(bob)
+    assert "Nothing is due that you may drill." in client.get("/drills/").content.decode()
+    assert client.post("/drills/", {"team": team.pk, "name": "show_thing"}).status_code == 200
+    assert Run.objects.count() == 0
+
+
+def once_of(answer):
+    return re.search(r'name="once" value="([^"]+)"', answer.content.decode())[1]
 
 
 # undo_window
