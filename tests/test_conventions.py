@@ -84,3 +84,10 @@ def test_only_runs_append_and_nobody_writes_log_rows():
 def test_the_run_is_locked_in_one_place():
     lockers = [path.name for path in PRODUCT if re.search(r"Run\.objects\.select_for_update", path.read_text())]
     assert lockers == ["locking.py"]
+
+
+def test_the_pictures_of_the_readme_are_kept_and_small():
+    shown = re.findall(r"!\[[^]]+\]\(([^)]+\.png)\)|<img src=\"([^\"]+\.png)\"", (ROOT / "README.md").read_text())
+    pictures = [ROOT / (one or other) for one, other in shown]
+    assert len(pictures) == 3
+    assert {path.name: path.stat().st_size for path in pictures if path.stat().st_size > 150_000} == {}

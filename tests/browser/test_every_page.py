@@ -10,10 +10,14 @@ from playwright.sync_api import expect
 
 from tests import routes
 from tests.browser.pages import every_page
+from tests.browser.scenes import make_board
 from tests.browser.shots import shoot
+from tests.outbox.scenes import item_of
+from tests.runs.pages.scenes import red_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+DESK = {"viewport": {"width": 1080, "height": 600}}
 # How wide, in which colours, on which device.
 SCREENS = {"light": {"color_scheme": "light"}, "dark": {"color_scheme": "dark"}, "phone": PHONE}
 
@@ -65,6 +69,21 @@ def _is_page(client, route, shown):
         return False
     answer = client.get(routes.path_of(route, {}))
     return answer.status_code == 200 and not answer.streaming and b"<html" in answer.content
+
+
+def test_the_readme_shows_three_of_them(open_as, alice, team, settings):
+    """Small enough to be kept beside the code."""
+    settings.LATE_AFTER = 3600
+    red, ticket = red_run(team), item_of(make_board(team, settings), "ticket")
+    for name, address, screen in (
+        ("run", f"/runs/{red.pk}/", DESK),
+        ("item", ticket.get_absolute_url(), {**DESK, "color_scheme": "dark"}),
+        ("phone", f"/runs/{red.pk}/", PHONE),
+    ):
+        page = open_as(alice, address, **screen)
+        page.locator(".live").wait_for()
+        assert len(page.screenshot()) < 150_000, name
+        shoot(page, f"readme-{name}", full=False)
 
 
 @pytest.mark.parametrize("screen", SCREENS)
