@@ -60,29 +60,46 @@
   let open = [], place = "", swappedAt = 0, swapped = null;
   const isDirty = (el) => all("input, textarea, select", el).some((f) =>
     f.type === "radio" || f.type === "checkbox" ? f.checked !== f.defaultChecked : f.type !== "hidden" && f.defaultValue !== undefined && f.value !== f.defaultValue);
+  // What stands at the top of the window, and where: the browser loses its own hold when that is replaced.
+  let held = null;
+  const hold = () => {
+    const inSight = (el) => { const { top, height } = el.getBoundingClientRect(); return height && top >= 0 && top < innerHeight; };
+    const el = [document.activeElement, ...all("main [id]")].find((one) => one?.id && inSight(one));
+    held = el && { id: el.id, top: el.getBoundingClientRect().top };
+  };
+  const holdOn = () => {
+    const el = held && document.getElementById(held.id);
+    if (el) scrollBy({ top: el.getBoundingClientRect().top - held.top, behavior: "instant" });
+    held = null;
+  };
+  document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.requestConfig?.elt?.matches("[data-poll]")) hold(); });
+  document.addEventListener("htmx:afterSettle", holdOn);
   const before = (event) => {
-    const target = event.detail.target, quiet = event.type === "htmx:oobBeforeSwap" || event.detail.elt?.matches("[data-quiet]");
+    // The element that asked; of a swap htmx names only the one that is replaced.
+    const asker = event.detail.requestConfig?.elt;
+    const target = event.detail.target, quiet = event.type === "htmx:oobBeforeSwap" || asker?.matches("[data-quiet]");
     if (!target) return;
     // A look that was refused says nothing about the run; what stands there stays, and grows old in sight.
-    if (event.detail.xhr?.status >= 400 && event.detail.elt?.matches("[data-poll]")) { event.detail.shouldSwap = false; return; }
-    const held = target.contains(document.activeElement) && document.activeElement !== target ? document.activeElement : null;
+    if (event.detail.xhr?.status >= 400 && asker?.matches("[data-poll]")) { event.detail.shouldSwap = false; return; }
+    const focused = target.contains(document.activeElement) && document.activeElement !== target ? document.activeElement : null;
     const pointed = target.matches("[data-calm]") && target.matches(":hover, :focus-within");
-    if (quiet && (pointed || isField(held) || isDirty(target))) {
+    if (quiet && (pointed || isField(focused) || isDirty(target))) {
       event.detail.shouldSwap = false;
       const line = one("#changed");
       if (line) line.hidden = false;
       return;
     }
-    if (held) place = held.id || held.getAttribute("href") || "";
+    if (focused) place = focused.id || focused.getAttribute("href") || "";
     open = all("details[open][id]", target).map((el) => el.id);
   };
   const after = (event) => {
     swappedAt = Date.now(); swapped = event.target;
+    if (swapped.matches("[data-calm]") && one("#changed")) one("#changed").hidden = true;
     for (const id of open) { const el = document.getElementById(id); if (el) el.open = true; }
     const dialog = one("#over dialog");
     if (dialog && !dialog.matches(":modal")) { dialog.removeAttribute("open"); dialog.showModal(); }
     const led = one("[data-focus]", event.target), back = place && (document.getElementById(place) || one(`[href="${CSS.escape(place)}"]`));
-    if (led) led.focus(); else if (back && event.target.contains(back)) back.focus();
+    if (led) led.focus(); else if (back && event.target.contains(back)) back.focus({ preventScroll: true });
     place = "";
     tick();
   };

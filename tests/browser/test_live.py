@@ -1,0 +1,59 @@
+"""A page that follows: nothing moves under a hand, and it says since when it could not look."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from runs import services
+from tests.factories import make_token
+from tests.runs.pages.helpers import failed_run
+from tests.runs.pages.scenes import red_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LOW = {"viewport": {"width": 1280, "height": 500}}
+
+
+def test_focus_and_scroll_stay_where_they_are(open_as, alice, team):
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/", **LOW)
+    page.locator("#step-3").focus()
+    page.evaluate("scrollTo(0, 400)")
+    stood = page.locator("#step-3").bounding_box()["y"]
+    services.take_run(run, by=alice)
+    expect(page.locator("#actions")).to_contain_text("You are on it", timeout=8000)
+    expect(page.locator("#step-3")).to_be_focused()
+    page.wait_for_timeout(300)
+    assert abs(page.locator("#step-3").bounding_box()["y"] - stood) < 2
+
+
+def test_no_row_moves_under_the_pointer(open_as, alice, team):
+    failed_run(team)
+    page = open_as(alice, "/runs/")
+    row = page.locator("tr.row").first
+    row.hover()
+    services.open_run(token=make_token(team=team), title="Opened meanwhile", plan=[])
+    expect(page.locator("#changed")).to_be_visible(timeout=8000)
+    expect(page.locator("#runs")).not_to_contain_text("Opened meanwhile")
+    page.mouse.move(5, 5)
+    expect(page.locator("#runs")).to_contain_text("Opened meanwhile", timeout=8000)
+    expect(page.locator("#changed")).to_be_hidden()
+
+
+@pytest.mark.parametrize("address", ["run", "list"])
+def test_a_server_that_is_gone_is_said_with_the_time_and_so_is_its_return(open_as, alice, team, address):
+    open_as.excused += ["net::ERR_CONNECTION_REFUSED", "htmx:"]
+    run = red_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/" if address == "run" else "/runs/")
+    mark = page.locator("#live-mark")
+    expect(mark).to_contain_text("Live · checked", timeout=4000)
+    asked = "**/live/**" if address == "run" else "**/runs/?at=*"
+    page.route(asked, lambda route: route.abort("connectionrefused"))
+    expect(mark).to_contain_text("Not live since", timeout=20_000)
+    said = mark.inner_text()
+    page.evaluate("const now = Date.now; Date.now = () => now() + 40000")
+    expect(page.locator("#old")).to_contain_text("What you see is", timeout=4000)
+    expect(mark).to_have_text(said)
+    page.unroute(asked)
+    expect(mark).to_contain_text("Live · checked", timeout=15_000)
+    expect(page.locator("#old")).to_be_hidden()
