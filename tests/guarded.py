@@ -1033,6 +1033,22 @@ SENDING = [
         f"{WORKS}01_a_worker_that_answers_and_takes_nothing_is_found_out_and_started_anew",
     ),
     guard(
+        "OPS-02",
+        "a connection that broke is replaced before the next task",
+        "sagaboard/celery_hooks.py",
+        "        if known.errors_occurred:\n            known.close_if_unusable_or_obsolete()\n",
+        "        pass\n",
+        f"{WORKS}02_children_whose_connections_break_go_on_with_their_own",
+    ),
+    guard(
+        "OPS-02",
+        "a look whose worker is lost too is due again",
+        "runs/engine/claim.py",
+        'step.error, step.due_at = step.error or "the worker was lost", run.now',
+        'step.error, step.due_at = step.error or "the worker was lost", None',
+        "tests/runs/test_sweep.py::test_a_look_whose_worker_is_lost_too_is_repeated",
+    ),
+    guard(
         "OPS-03",
         "a page says UTC where an hour comes twice",
         "sagaboard/templatetags/words.py",

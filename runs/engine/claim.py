@@ -74,8 +74,9 @@ def to_look(run_id: int, step_id: int) -> Attempt | None:
         seconds = lease_for(timeout_of(capability))
         fields = step.take_lease(seconds, worker_name())
         if step.state == StepState.RUNNING:
-            step.error = step.error or "the worker was lost"
-            step.move(StepState.UNKNOWN, "error", *fields)
+            # Due from now on: if this look is lost as well, the sweep brings another.
+            step.error, step.due_at = step.error or "the worker was lost", run.now
+            step.move(StepState.UNKNOWN, "error", "due_at", *fields)
             run.append("step.unknown", step=step, attempt=step.attempt, why=step.error)
         else:
             step.save(update_fields=fields)

@@ -53,7 +53,7 @@ def sender(team):
 
 # OUT-01
 
-RUNS, EACH, SENDERS, COPIES = 5, 10, 8, 3
+RUNS, EACH, SENDERS, COPIES = 30, 10, 8, 3
 
 
 def test_out_01_eight_senders_and_tripled_messages_send_each_item_once(sender, broker):

@@ -103,6 +103,7 @@ def test_an_undo_that_compares_and_refuses_is_drift_and_not_a_failure(token):
     assert fail(run) == "stuck"
     assert states(run) == {"one": "drifted"}
     assert world.things["one"]["value"] == "a colleague's"
+    assert not run.entries.filter(event="undo.failed").exists(), "it was taken for a failure, to be tried again"
 
 
 def test_an_undo_that_refuses_although_nothing_changed_is_a_failure(token):

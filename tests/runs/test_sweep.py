@@ -97,6 +97,19 @@ def test_a_lost_worker_is_looked_for_after_its_lease_and_not_before(token, rung)
     assert rung == [("look_for_step", run.pk, step.pk)]
 
 
+def test_a_look_whose_worker_is_lost_too_is_repeated(token, rung):
+    run = make_run(token=token)
+    step = ask(run, "put_thing", args={"name": "one"}, ref="one").step
+    claim.to_do(run.pk, step.pk)
+    for _ in range(2):
+        Step.objects.update(lease_until=timezone.now() - dt.timedelta(seconds=1))
+        rung.clear()
+        sweep.sweep()
+        assert ("look_for_step", run.pk, step.pk) in rung
+        assert claim.to_look(run.pk, step.pk) is not None  # and its worker dies
+    assert Step.objects.get(pk=step.pk).state == StepState.UNKNOWN
+
+
 def test_a_compensation_that_stands_still_is_rung_again(token, rung):
     run = make_run(token=token)
     do(run, "one")
