@@ -1,98 +1,77 @@
-"""A mail server for tests: speaks SMTP over a real socket, keeps what it took, and fails as it is told to."""
+"""A mail server for tests: aiosmtpd on a port of its own, which keeps what it took and fails as it is told to."""
 
 from __future__ import annotations
 
-import socketserver
-import threading
+import asyncio
+import ssl
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from typing import Any
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+# The two answers that aiosmtpd gives without asking its handler.
+UNASKED = {"220": "connect", "354": "data"}
 
 
-class MailServer:
-    """`fault` names a moment ("connect", "mail", "rcpt", "data", "taken") and what happens then: an answer, or "drop"."""
+class Server(SMTP):
+    async def push(self, status: Any) -> None:
+        moment = UNASKED.get(str(status)[:3])
+        await super().push(await self.event_handler.says(self, moment, status) if moment else status)
 
-    def __init__(self) -> None:
+
+class MailServer(Controller):
+    """`fault` names a moment ("connect", "mail", "rcpt ADDRESS", "data", "taken") and what happens then: an answer, or "drop"."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None, **people: str) -> None:
         self.taken: list[EmailMessage] = []
         self.envelopes: list[tuple[str, list[str]]] = []
         self.fault: dict[str, str] = {}
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
+        # By name, with their passwords; without any, nobody has to sign in.
+        self.people = people
+        super().__init__(
+            self, hostname="127.0.0.1", port=0, tls_context=tls, authenticator=self.knows, auth_required=bool(people), ident="ready"
+        )
+        self.start()
 
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
+    def factory(self) -> SMTP:
+        return Server(self.handler, **self.SMTP_kwargs)
+
+    def _trigger_server(self) -> None:
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
 
     def target(self, **options: object) -> dict[str, object]:
         given = {"host": "127.0.0.1", "port": self.port, "security": "none", "from": "Billing <billing@acme.example>"}
         return {"system": "mail", "internal": ["acme.example"], **given, **options}
 
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def knows(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, given: LoginPassword) -> AuthResult:
+        password = self.people.get(given.login.decode())
+        return AuthResult(success=password is not None and given.password == password.encode(), handled=False)
 
+    async def says(self, smtp: SMTP, moment: str, usual: Any) -> Any:
+        said = self.fault.get(moment, usual)
+        if said == "drop":
+            smtp.transport.abort()
+            # The loss of the connection ends the conversation here.
+            await asyncio.Future()
+        return said
 
-def _handler(server: MailServer) -> type[socketserver.StreamRequestHandler]:
-    class Handler(socketserver.StreamRequestHandler):
-        timeout = 10
+    async def handle_EHLO(self, smtp: SMTP, session: Session, envelope: Envelope, name: str, usual: list[str]) -> list[str]:  # noqa: N802
+        session.host_name = name
+        return await self.says(smtp, "ehlo", usual)
 
-        def handle(self) -> None:
-            try:
-                if self.answers("connect", "220 mail.acme.example ready"):
-                    self.talk()
-            except OSError:
-                return
+    async def handle_MAIL(self, smtp: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]) -> str:  # noqa: N802
+        envelope.mail_from = address
+        return await self.says(smtp, "mail", "250 OK")
 
-        def answers(self, moment: str, usual: str) -> bool:
-            """Gives the usual answer or the one a test asks for; False where the connection ends here."""
-            said = server.fault.get(moment, usual)
-            if said == "drop":
-                return False
-            self.wfile.write(f"{said}\r\n".encode())
-            return True
+    async def handle_RCPT(self, smtp: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]) -> str:  # noqa: N802
+        envelope.rcpt_tos.append(address)
+        return await self.says(smtp, f"rcpt {address}", "250 OK")
 
-        def talk(self) -> None:
-            sender, to = "", []
-            for line in self.rfile:
-                verb, _, rest = line.decode().strip().partition(" ")
-                match verb.upper():
-                    case "EHLO":
-                        going_on = self.answers("ehlo", "250 mail.acme.example")
-                    case "MAIL":
-                        sender, to = _address(rest), []
-                        going_on = self.answers("mail", "250 OK")
-                    case "RCPT":
-                        going_on = self.answers(f"rcpt {_address(rest)}", "250 OK")
-                        to.append(_address(rest))
-                    case "DATA":
-                        going_on = self.data(sender, to)
-                    case "QUIT":
-                        self.answers("quit", "221 bye")
-                        return
-                    case _:
-                        going_on = self.answers("else", "502 not known here")
-                if not going_on:
-                    return
-
-        def data(self, sender: str, to: list[str]) -> bool:
-            if not self.answers("data", "354 go on"):
-                return False
-            if "data" in server.fault:
-                return True
-            lines = []
-            for line in self.rfile:
-                if line == b".\r\n":
-                    break
-                lines.append(line[1:] if line.startswith(b"..") else line)
-            if not server.fault.get("taken", "").startswith(("4", "5")):
-                server.taken.append(message_from_bytes(b"".join(lines), policy=policy.default))
-                server.envelopes.append((sender, to))
-            return self.answers("taken", "250 OK queued as 4F2A")
-
-    return Handler
-
-
-def _address(rest: str) -> str:
-    return rest.partition("<")[2].partition(">")[0]
+    async def handle_DATA(self, smtp: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        if not self.fault.get("taken", "").startswith(("4", "5")):
+            self.taken.append(message_from_bytes(envelope.content, policy=policy.default))
+            self.envelopes.append((envelope.mail_from, envelope.rcpt_tos))
+        return await self.says(smtp, "taken", "250 OK queued as 4F2A")

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import ssl
+import subprocess
 
 import pytest
 
@@ -84,7 +86,9 @@ def test_out_03_a_lost_answer_is_unknown_and_nothing_can_look(server):
 
 
 def test_a_dead_server_and_a_missing_target_are_refusals_a_person_can_act_on(server, settings):
-    server.stop()
+    dead = MailServer()
+    dead.stop()
+    configured(settings, "mail", port=dead.port)
     with pytest.raises(NoEffect, match="Is it running"):
         SEND.do(send())
     with pytest.raises(NoEffect, match="There are: mail"):
@@ -100,6 +104,44 @@ def test_a_credential_never_goes_in_the_clear(server, settings):
     with pytest.raises(NoEffect, match="STARTTLS"):
         SEND.do(send())
     assert server.taken == []
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Of a server at 127.0.0.1, signed by nobody else."""
+    folder = tmp_path_factory.mktemp("tls")
+    made = ["-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2"]
+    named = ["-subj", "/CN=mail", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", "req", "-x509", *made, *named], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def signed_in(settings, certificate):
+    """A server that takes mail only over TLS and from whoever signs in, and our target for it."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    found = MailServer(tls, billing="s3cret")
+    settings.SAGABOARD_TARGETS = {"mail": found.target(security="starttls", user="billing", token="s3cret")}
+    yield found
+    found.stop()
+
+
+def test_over_tls_it_signs_in_and_the_mail_is_taken(signed_in, settings, certificate, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
+    done(SEND, send())
+    assert len(signed_in.taken) == 1
+    configured(settings, "mail", token="wr0ng")
+    with pytest.raises(NoEffect, match="refused the message \\(535") as refused:
+        SEND.do(send())
+    assert "wr0ng" not in str(refused.value)
+    assert len(signed_in.taken) == 1
+
+
+def test_a_server_that_nobody_vouches_for_gets_neither_the_mail_nor_the_credential(signed_in):
+    with pytest.raises(NoEffect, match="CERTIFICATE_VERIFY_FAILED"):
+        SEND.do(send())
+    assert signed_in.taken == []
 
 
 def test_whoever_is_not_of_our_domains_is_a_client(server, settings):
