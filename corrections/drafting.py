@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import logging
+from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
-from corrections.models import Audience, Correction, Template
+from corrections.models import Audience, Correction, CorrectionQuerySet, Template, shown
 from corrections.states import EDITABLE, CorrectionState, Kind
 from runs import keys, registry
 from runs.capability import Call, Capability, Place
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 BACK_UNKNOWN = "unknown, the owner will update"
 BACK_AFTER_CI = "after CI passes on the retry"
+BEFORE = ", as before"
 WORDS = ("seen", "reverted_to", "what_to_do", "back_when")
 NOTHING_TO_DO = "Nothing. What you were asked to leave or to undo because of it may be taken up again."
 
@@ -68,9 +70,9 @@ def _take_up(run: Run, correction: Correction, step: Step, signal: dict[str, Any
     """
     if signal in correction.signals:
         return None
-    as_drafted = _reverted_to(correction.signals)
+    as_drafted = reverted_to(correction.signals)
     correction.signals = [signal if one["step"] == step.number else one for one in correction.signals]
-    correction.drafted = {**correction.drafted, "reverted_to": _reverted_to(correction.signals)}
+    correction.drafted = {**correction.drafted, "reverted_to": reverted_to(correction.signals)}
     if correction.reverted_to == as_drafted:
         correction.reverted_to = correction.drafted["reverted_to"]
     correction.revision += 1
@@ -80,8 +82,13 @@ def _take_up(run: Run, correction: Correction, step: Step, signal: dict[str, Any
     return correction
 
 
-def _reverted_to(signals: list[dict[str, Any]]) -> str:
-    return "; ".join(dict.fromkeys(one["reverted_to"] for one in signals if one["reverted_to"]))
+def reverted_to(signals: list[dict[str, Any]]) -> str:
+    """How it is again, in one phrase. Of several, the times stand beside the signals."""
+    found = list(dict.fromkeys(one["reverted_to"] for one in signals if one["reverted_to"]))
+    if len(found) < 2:
+        return "".join(found)
+    bare = list(dict.fromkeys(text.partition(BEFORE)[0] for text in found))
+    return f"{' and '.join(bare)}{BEFORE if any(BEFORE in text for text in found) else ''}"
 
 
 def _bounded(place: Place) -> Place:
@@ -119,7 +126,8 @@ class Source:
         step = self.step
         return {
             "step": step.number,
-            "signal": self.filled("human_signal") or f"what {step.capability} did",
+            # A line for each signal, whatever the words of an agent in it.
+            "signal": " ".join(self.filled("human_signal").split()) or f"what {step.capability} did",
             "from": step.done_at.isoformat() if step.done_at else None,
             "to": step.undone_at.isoformat() if step.undone_at else None,
             "reverted_to": self._reverted_to(how),
@@ -144,7 +152,7 @@ class Source:
     def _reverted_to(self, how: str) -> str:
         """Only a verified undo is said to be one."""
         if how in ("undone", "gone"):
-            before = f", as before {self.step.done_at:%H:%M} UTC" if self.step.done_at else ""
+            before = f"{BEFORE} {self.step.done_at:%H:%M} UTC" if self.step.done_at else ""
             return f"{self.filled('reverted_to') or 'how it was'}{before}"
         return f"how it was, says {self.step.settled_by.partition(':')[2]}" if how == "settled" else ""
 
@@ -156,7 +164,7 @@ def _new(run: Run, step: Step, source: Source, signal: dict[str, Any]) -> Correc
         "seen": signal["signal"],
         "reverted_to": signal["reverted_to"],
         "what_to_do": source.what_to_do,
-        "back_when": BACK_AFTER_CI if run.retries.exists() else BACK_UNKNOWN,
+        "back_when": BACK_AFTER_CI if is_retried(run) else BACK_UNKNOWN,
     }
     return Correction.objects.create(
         run=run,
@@ -198,25 +206,31 @@ def goes_at(owned: Audience | None, run: Run) -> dt.datetime | None:
 
 def _merge(correction: Correction, source: Source, signal: dict[str, Any]) -> None:
     """A second signal in the same place: one message tells of both."""
-    correction.signals = [*correction.signals, signal]
+    before = correction.signals
+    # In the order in which people saw them, which an undo turns round.
+    place = sum(one["step"] < signal["step"] for one in before)
+    correction.signals = [*before[:place], signal, *before[place:]]
     now = {name: getattr(correction, name) for name in WORDS}
-    for name, text in _joined(now, signal, source.what_to_do).items():
+    drafted = correction.drafted or now
+    for name, text in _joined(now, before, signal, place, source.what_to_do).items():
         setattr(correction, name, text)
-    correction.drafted = _joined(correction.drafted or now, signal, source.what_to_do)
+    correction.drafted = _joined(drafted, before, signal, place, source.what_to_do)
     if source.step.audience == Reach.CLIENTS:
         correction.for_clients, correction.goes_at = True, None
     correction.revision += 1
     correction.save()
 
 
-def _joined(words: dict[str, str], signal: dict[str, Any], what_to_do: str) -> dict[str, str]:
-    parts = [*words["reverted_to"].split("; "), signal["reverted_to"]]
-    todo = words["what_to_do"]
+def _joined(words: dict[str, str], before: list[dict[str, Any]], signal: dict[str, Any], place: int, what_to_do: str) -> dict[str, str]:
+    """The words with one more signal among them: a line for each that was seen. What a person wrote stays."""
+    seen, back, todo = words["seen"].splitlines(), words["reverted_to"], words["what_to_do"]
+    seen.insert(place if len(seen) == len(before) else len(seen), signal["signal"])
+    as_drafted = back == reverted_to(before)
     return {
         **words,
-        "seen": "; ".join([words["seen"], signal["signal"]]),
-        "reverted_to": "; ".join(dict.fromkeys(part for part in parts if part)),
-        "what_to_do": todo if what_to_do in todo else " ".join([todo, what_to_do]).strip(),
+        "seen": "\n".join(seen),
+        "reverted_to": reverted_to([*before, signal]) if as_drafted else "; ".join(filter(None, [back, signal["reverted_to"]])),
+        "what_to_do": todo if what_to_do in todo else " ".join([todo, what_to_do] if place else [what_to_do, todo]).strip(),
     }
 
 
@@ -251,27 +265,46 @@ def _following(correction: Correction, run: Run, kind: Kind, **fields: Any) -> C
     )
 
 
-def retried(run: Run) -> None:
-    """A retry was opened: what nobody has worded otherwise says that it comes back with that."""
-    for draft in Correction.objects.editable().filter(run=run, back_when=BACK_UNKNOWN, kind=Kind.CORRECTION):
-        drafted = {**draft.drafted, "back_when": BACK_AFTER_CI}
-        # As it was read, or not at all: an owner's save that came between is the newer.
-        same = Correction.objects.filter(pk=draft.pk, revision=draft.revision)
-        same.update(back_when=BACK_AFTER_CI, drafted=drafted, revision=draft.revision + 1)
+def is_retried(run: Run) -> bool:
+    """Whether a retry, or a retry of that, is under way and may still bring it back."""
+    return any((retry.failed_at is None and retry.ended_at is None) or is_retried(retry) for retry in run.retries.all())
+
+
+def retried(retry: Run) -> None:
+    """It was opened, or failed: drafts of what it tries again say when that comes back, as it is known now."""
+    for run in _tried_before(retry):
+        was, now = (BACK_UNKNOWN, BACK_AFTER_CI) if is_retried(run) else (BACK_AFTER_CI, BACK_UNKNOWN)
+        _say_when(Correction.objects.filter(run=run, back_when=was), now)
 
 
 def holds_again(retry: Run) -> list[Correction]:
     """What was premature in the runs that `retry` tries again, and holds now that it succeeded."""
     done = set(retry.steps.filter(state__in=HAS_ENDED_WELL).values_list("capability", flat=True))
     found: list[Correction] = []
-    run = retry.retry_of
-    while run is not None:
+    for run in _tried_before(retry):
         told = Correction.objects.filter(run=run, kind=Kind.CORRECTION, back_run=None).exclude(state=CorrectionState.DISMISSED)
         again = told.filter(steps__capability__in=done).distinct()
         found += again
-        Correction.objects.filter(pk__in=[one.pk for one in again]).update(back_run=retry)
-        run = run.retry_of
+        same = Correction.objects.filter(pk__in=[one.pk for one in again])
+        same.update(back_run=retry)
+        _say_when(same.filter(back_when__in=[BACK_UNKNOWN, BACK_AFTER_CI]), f"it is back, by run {retry.number}")
     return found
+
+
+def _tried_before(retry: Run) -> Iterator[Run]:
+    run = retry.retry_of
+    while run is not None:
+        yield run
+        run = run.retry_of
+
+
+def _say_when(corrections: CorrectionQuerySet, back_when: str) -> None:
+    """In what can still be reworded."""
+    for draft in corrections.editable().filter(kind=Kind.CORRECTION):
+        drafted = {**draft.drafted, "back_when": back_when}
+        # As it was read, or not at all: an owner's save that came between is the newer.
+        same = Correction.objects.filter(pk=draft.pk, revision=draft.revision)
+        same.update(back_when=back_when, drafted=drafted, revision=draft.revision + 1)
 
 
 def owner_of(audience: str) -> Audience | None:
@@ -281,18 +314,33 @@ def owner_of(audience: str) -> Audience | None:
 
 def seen_when(correction: Correction) -> str:
     """From when to when it could be seen, in UTC and, where they differ, in the reader's own zone."""
-    since, said = correction.shown_since, seen_when_utc(correction)
-    owned = owner_of(correction.audience)
-    if since is None or owned is None or owned.owner.time_zone == "UTC":
-        return said
-    zone = owned.owner.time_zone
-    theirs = _span(since, correction.shown_until, ZoneInfo(zone), f"in {zone.rpartition('/')[2].replace('_', ' ')}")
-    return f"{said} ({theirs})"
+    return _when(correction.signals, _zone_of(correction))
+
+
+def each_seen_when(correction: Correction) -> list[str]:
+    """The same for each of its signals."""
+    zone = _zone_of(correction)
+    return [_when([signal], zone) for signal in correction.signals]
 
 
 def seen_when_utc(correction: Correction) -> str:
-    since = correction.shown_since
-    return _span(since, correction.shown_until, ZoneInfo("UTC"), "UTC") if since else "an unknown time"
+    return _when(correction.signals, "UTC")
+
+
+def _zone_of(correction: Correction) -> str:
+    owned = owner_of(correction.audience)
+    return owned.owner.time_zone if owned else "UTC"
+
+
+def _when(signals: list[dict[str, Any]], zone: str) -> str:
+    since, until = shown(signals)
+    if since is None:
+        return "an unknown time"
+    said = _span(since, until, ZoneInfo("UTC"), "UTC")
+    if zone == "UTC":
+        return said
+    town = zone.rpartition("/")[2].replace("_", " ")
+    return f"{said} ({_span(since, until, ZoneInfo(zone), f'in {town}')})"
 
 
 def _span(start: dt.datetime, end: dt.datetime | None, zone: ZoneInfo, where: str) -> str:

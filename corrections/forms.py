@@ -22,7 +22,7 @@ class Words(forms.Form):
 
     revision = forms.IntegerField()
     page = forms.CharField(max_length=32, required=False)
-    seen = forms.CharField(max_length=1000, error_messages={"required": "Say what they may have seen."})
+    seen = forms.CharField(max_length=4000, error_messages={"required": "Say what they may have seen."})
     reverted_to = forms.CharField(max_length=1000, required=False)
     do = forms.ChoiceField(choices=[("nothing", "Nothing"), (SPECIFIC, "Something specific")])
     what_to_do = forms.CharField(max_length=2000, required=False)
@@ -58,11 +58,16 @@ class Words(forms.Form):
         """What was typed, as the services take it; also of a form that does not validate."""
         found = {name: str(self.data.get(name, "")).strip() for name in ("seen", "reverted_to", "do", "what_to_do", "back", "back_at")}
         return {
-            "seen": found["seen"],
+            "seen": "\n".join(line.strip() for line in found["seen"].splitlines() if line.strip()),
             "reverted_to": found["reverted_to"],
             "what_to_do": NOTHING if found["do"] == "nothing" else found["what_to_do"],
             "back_when": found["back_at"] if found["back"] == AT_A_TIME else found["back"],
         }
+
+    def differs(self) -> bool:
+        """Whether anything that was typed is not what is stored."""
+        stored, asked = Correction.objects.get(pk=self.correction.pk), str(self.data.get("questions_to", ""))
+        return asked != str(stored.questions_to_id) or any(text != getattr(stored, name).strip() for name, text in self.words().items())
 
     def applied(self) -> Correction:
         """The draft with these words, unsaved."""

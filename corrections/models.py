@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -79,6 +79,13 @@ class Report(models.Model):
         return f"report of run {self.run_id}"
 
 
+def shown(signals: list[dict[str, Any]]) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """From when the first of these could be seen, and until when the last of them; None while one still can."""
+    ends = [dt.datetime.fromisoformat(one["to"]) for one in signals if one["to"]]
+    since = min((dt.datetime.fromisoformat(one["from"]) for one in signals if one["from"]), default=None)
+    return since, max(ends) if ends and len(ends) == len(signals) else None
+
+
 class CorrectionQuerySet(models.QuerySet["Correction"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
         """Corrections of runs this person can see, and those for an audience that is theirs."""
@@ -152,7 +159,7 @@ class Correction(Leased):
 
     # Facts, from the log: one object a signal, {"step", "signal", "from", "to", "reverted_to", "how"}.
     signals = models.JSONField(default=list)
-    # Words, which the owner may edit.
+    # Words, which the owner may edit; of several signals, a line for each.
     seen = models.TextField()
     reverted_to = models.TextField(blank=True)
     what_to_do = models.TextField(blank=True)
@@ -225,7 +232,7 @@ class Correction(Leased):
         ]
 
     def __str__(self) -> str:
-        return f"correction of run {self.run_id}: {self.seen}"
+        return f"correction of run {self.run_id}: {self.about}"
 
     def get_absolute_url(self) -> str:
         return f"/corrections/{self.pk}/"
@@ -235,15 +242,20 @@ class Correction(Leased):
         return self.state in EDITABLE
 
     @property
+    def about(self) -> str:
+        """What was seen, in a line; `seen` has one for each signal."""
+        first, *more = self.seen.splitlines() or [""]
+        return f"{first}, and {len(more)} more" if more else first
+
+    @property
     def shown_since(self) -> dt.datetime | None:
         """From when the first of its signals could be seen."""
-        return min((dt.datetime.fromisoformat(one["from"]) for one in self.signals if one["from"]), default=None)
+        return shown(self.signals)[0]
 
     @property
     def shown_until(self) -> dt.datetime | None:
         """When the last of them was gone; None while one can still be seen."""
-        ends = [dt.datetime.fromisoformat(one["to"]) for one in self.signals if one["to"]]
-        return max(ends) if ends and len(ends) == len(self.signals) else None
+        return shown(self.signals)[1]
 
     @property
     def shown_for(self) -> dt.timedelta | None:

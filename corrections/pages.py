@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from corrections import drafting, places, services, wording
-from corrections.drafting import owner_of, seen_when_utc
+from corrections.drafting import each_seen_when, owner_of, seen_when_utc
 from corrections.models import Correction
 from corrections.states import OPEN, CorrectionState
 from runs.capability import Place
@@ -100,12 +100,14 @@ class Editor:
     to_whom: str
     checks: list[wording.Check]
     lines: list[list[wording.Part]]
-    at: str
+    # When it could be seen, for each signal.
+    at: list[str]
     entries: list[Entry]
     changes: list[Change]
     # Where else it may go, where it could not be delivered.
     elsewhere: list[Place]
-    # Who else sees it there.
+    # The signal's own words, where it is posted below them, and who else sees it there.
+    above: str
     readers: str
     # Somebody else, who saved a moment ago.
     also_editing: str
@@ -158,10 +160,11 @@ def editor_of(correction: Correction, user: User) -> Editor:
         to_whom=addressee(correction),
         checks=wording.checks(correction),
         lines=wording.message(correction),
-        at=seen_when_utc(correction),
+        at=[seen_when_utc(correction)] if len(correction.signals) < 2 else each_seen_when(correction),
         entries=list(_entries(correction)),
         changes=list(_changes(correction)),
         elsewhere=places.left(correction) if may and correction.is_editable else [],
+        above=places.above(correction),
         readers=correction.readers or ("nobody else: it is a note to one person" if correction.place_kind == "note" else "not known"),
         also_editing=_also_editing(correction, user),
         back=wording.message(drafting.back_of(correction, correction.run)) if may and correction.can_say_back else [],

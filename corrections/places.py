@@ -65,6 +65,20 @@ def _count_notes(call: Call[Any], message: Message, posted: JSON) -> int | None:
     return notes.replies(message, posted, call.timeout)
 
 
+def above(correction: Correction) -> str:
+    """The words of the signal that it stands below, as far as its capability knows them."""
+    step, capability = _first(correction)
+    if step is None or capability is None or not capability.has("place"):
+        return ""
+    try:
+        place = capability.place(call_for(capability, step))
+    except Exception:
+        log.exception("%s can't say where its signal landed.", step)
+        return ""
+    # Somewhere else it stands alone.
+    return place.above if place.key == correction.place_key else ""
+
+
 def can_look(correction: Correction) -> bool:
     """Whether a posted correction can be found again."""
     door = door_of(correction)

@@ -38,10 +38,9 @@ def send_what_is_due(sender: Any, **kwargs: Any) -> None:
     reports.due()
 
 
-@receiver(signals.run_opened)
-def say_that_it_is_retried(sender: Any, run: Run, **kwargs: Any) -> None:
-    if run.retry_of is not None:
-        drafting.retried(run.retry_of)
+@receiver([signals.run_opened, signals.run_failed])
+def say_whether_it_is_retried(sender: Any, run: Run, **kwargs: Any) -> None:
+    drafting.retried(run)
 
 
 @receiver(signals.run_ended)
@@ -70,12 +69,13 @@ def _told(run: Run) -> list[Told]:
     back = {one.follows_id: one.sent_at for one in found if one.kind == Kind.BACK}
     return [
         Told(
-            who=correction.recipient or correction.place_label,
-            what=correction.seen,
+            who=(correction.place_kind == "note" and correction.recipient) or correction.place_label,
+            what=correction.about,
             how=correction.place_label,
             url=correction.get_absolute_url(),
             state=correction.state,
-            owned=bool(correction.recipient) or correction.place_kind != "note",
+            owned=bool(correction.recipient),
+            steps=frozenset(one["step"] for one in correction.signals),
             since=correction.shown_since,
             told_at=correction.sent_at,
             by=correction.dismissed_by or correction.sent_by,
@@ -100,8 +100,8 @@ def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
             continue
         source = drafting.Source(step)
         owned = drafting.owner_of(source.audience)
-        who = str(owned.owner) if owned else source.place.label
-        told = Told(who, source.signal("")["signal"], source.place.label, owned=owned is not None or source.place.kind != "note")
+        who = str(owned.owner) if owned and source.place.kind == "note" else source.place.label
+        told = Told(who, source.signal("")["signal"], source.place.label, owned=owned is not None, audience=source.audience)
         found.setdefault(source.place.key, told)
     return list(found.values())
 

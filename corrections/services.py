@@ -133,7 +133,7 @@ def _sent(correction: Correction, by: User) -> Correction:
     return current
 
 
-def hold_back(correction: Correction, *, by: User) -> None:
+def hold_back(correction: Correction, *, by: User) -> Correction:
     """Stops a draft from going by itself."""
     with locked_run(correction.run_id) as run:
         current = _current(correction, by)
@@ -141,9 +141,10 @@ def hold_back(correction: Correction, *, by: User) -> None:
             current.goes_at = None
             current.move(CorrectionState.HELD_BACK, "goes_at")
             run.append("correction.edited", actor=f"person:{by}", correction=current.pk, held_back=True)
+        return current
 
 
-def dismiss(correction: Correction, *, by: User, reason: str) -> None:
+def dismiss(correction: Correction, *, by: User, reason: str) -> Correction:
     """No message is sent, because a named person said why none is needed."""
     if not reason.strip():
         raise NotSendable("A reason is required: why does nobody need to be told?")
@@ -153,6 +154,7 @@ def dismiss(correction: Correction, *, by: User, reason: str) -> None:
         current.move(CorrectionState.DISMISSED, "dismissed_by", "dismissed_why", "goes_at")
         run.append("correction.dismissed", actor=f"person:{by}", correction=current.pk, why=reason)
         reports.told(run)
+        return current
 
 
 def _current(correction: Correction, by: User) -> Correction:

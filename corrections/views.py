@@ -35,8 +35,7 @@ def editor(request: PageRequest, correction_id: int) -> HttpResponse:
     correction = _correction(request, correction_id)
     if request.method == "POST":
         return _save(request, correction)
-    asked = request.GET.get("confirm", "")
-    return _page(request, correction, confirm=asked if asked in CONFIRM else "")
+    return _page(request, correction, confirm=_asked(request, correction))
 
 
 @require_POST
@@ -44,81 +43,63 @@ def editor(request: PageRequest, correction_id: int) -> HttpResponse:
 def preview(request: PageRequest, correction_id: int) -> HttpResponse:
     """The message with what is typed now, by the very words that would be sent. Saves nothing."""
     form = Words(_correction(request, correction_id), request.POST)
-    return render(request, "corrections/_preview.html", {"editor": editor_of(form.applied(), request.user), "unsaved": True})
+    context = {"editor": editor_of(form.applied(), request.user), "unsaved": form.differs()}
+    return render(request, "corrections/_preview.html", context)
 
 
 @require_POST
 @login_required
 def send(request: PageRequest, correction_id: int) -> HttpResponse:
     """Sends the revision that was on the page."""
-    correction = _correction(request, correction_id)
     revision = request.POST.get("revision", "")
-    try:
-        services.send(correction, by=request.user, revision=int(revision) if revision.isdecimal() else 0)
-    except (StaleEdit, NotSendable, NotAllowed) as exc:
-        return _refused(request, correction, exc)
-    return redirect("corrections:correction", correction.pk)
+    return _done(request, correction_id, services.send, revision=int(revision) if revision.isdecimal() else 0)
 
 
 @require_POST
 @login_required
 def dismiss(request: PageRequest, correction_id: int) -> HttpResponse:
-    correction = _correction(request, correction_id)
     form = Dismissal(request.POST)
     if not form.is_valid():
-        return _page(request, correction, confirm="dismiss", dismissal=form, status=422)
-    try:
-        services.dismiss(correction, by=request.user, reason=form.cleaned_data["reason"])
-    except (NotSendable, NotAllowed) as exc:
-        return _refused(request, correction, exc)
-    return redirect("corrections:correction", correction.pk)
+        return _page(request, _correction(request, correction_id), confirm="dismiss", dismissal=form, status=422)
+    return _done(request, correction_id, services.dismiss, reason=form.cleaned_data["reason"])
 
 
 @require_POST
 @login_required
 def hold(request: PageRequest, correction_id: int) -> HttpResponse:
     """It goes only when a person sends it."""
-    correction = _correction(request, correction_id)
-    try:
-        services.hold_back(correction, by=request.user)
-    except (NotSendable, NotAllowed) as exc:
-        return _refused(request, correction, exc)
-    return redirect("corrections:correction", correction.pk)
+    return _done(request, correction_id, services.hold_back)
 
 
 @require_POST
 @login_required
 def elsewhere(request: PageRequest, correction_id: int) -> HttpResponse:
     """Another place for it, which the owner chose; it is sent from the page that shows how it looks there."""
-    correction = _correction(request, correction_id)
-    try:
-        services.hand_over(correction, by=request.user, to=request.POST.get("to", ""))
-    except (NotSendable, NotAllowed) as exc:
-        return _refused(request, correction, exc)
-    return redirect("corrections:correction", correction.pk)
+    return _done(request, correction_id, services.hand_over, to=request.POST.get("to", ""))
 
 
 @require_POST
 @login_required
 def another(request: PageRequest, correction_id: int) -> HttpResponse:
     """A second message after one that went out."""
-    return _following(request, correction_id, services.write_another)
+    return _done(request, correction_id, services.write_another)
 
 
 @require_POST
 @login_required
 def back(request: PageRequest, correction_id: int) -> HttpResponse:
     """Tells the same people that it is back."""
-    return _following(request, correction_id, services.say_back)
+    return _done(request, correction_id, services.say_back)
 
 
-def _following(request: PageRequest, correction_id: int, service: Callable[..., Correction]) -> HttpResponse:
+def _done(request: PageRequest, correction_id: int, service: Callable[..., Correction], **given: Any) -> HttpResponse:
+    """What the service made of it, or the page with the refusal."""
     correction = _correction(request, correction_id)
     try:
-        second = service(correction, by=request.user)
-    except (NotSendable, NotAllowed) as exc:
+        made = service(correction, by=request.user, **given)
+    except (StaleEdit, NotSendable, NotAllowed) as exc:
         return _refused(request, correction, exc)
-    return redirect("corrections:correction", second.pk)
+    return redirect("corrections:correction", made.pk)
 
 
 @require_POST
@@ -162,8 +143,15 @@ def _save(request: PageRequest, correction: Correction) -> HttpResponse:
         _edited(request, correction, form)
     except (StaleEdit, NotSendable, NotAllowed) as exc:
         return _refused(request, correction, exc, form=form)
-    then = "?confirm=send" if request.POST.get("then") == "send" else "?saved"
+    then = f"?confirm=send&tried={correction.attempt}" if request.POST.get("then") == "send" else "?saved"
     return redirect(f"{correction.get_absolute_url()}{then}")
+
+
+def _asked(request: PageRequest, correction: Correction) -> str:
+    """The second press that this address asks for. One for an attempt that was made since is over: what became of it is shown."""
+    asked, tried = request.GET.get("confirm", ""), request.GET.get("tried", "0")
+    is_over = asked == "send" and tried != str(correction.attempt)
+    return asked if asked in CONFIRM and not is_over else ""
 
 
 def _edited(request: PageRequest, correction: Correction, form: Words) -> None:

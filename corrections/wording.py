@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from corrections.drafting import REVERTED, owner_of, says_the_same, seen_when
+from corrections.drafting import REVERTED, each_seen_when, owner_of, says_the_same, seen_when
 from corrections.models import Correction
 from corrections.states import EDITABLE, Kind
 from runs.states import StepState
@@ -73,9 +73,26 @@ def message(correction: Correction) -> list[list[Part]]:
 
 def worded(body: str, correction: Correction) -> list[list[Part]]:
     """`body` with the fields of `correction`, and below its first line what is said of a signal that is gone from there."""
-    slots = _slots(correction)
-    lines = [_line(line, slots) for line in body.splitlines()]
+    slots, each = _slots(correction), _each(correction)
+    lines = [
+        made for line in body.splitlines() for made in (_list(line, slots, each) if each and "{seen}" in line else [_line(line, slots)])
+    ]
     return [lines[0], [Part(correction.quote)], *lines[1:]] if correction.quote and lines else lines
+
+
+def _list(line: str, slots: dict[str, list[Part]], each: list[dict[str, list[Part]]]) -> list[list[Part]]:
+    """What the line says before its signal, and then a line for each of them, with its own time."""
+    before, _, after = line.partition("{seen}")
+    first = _line(before.rstrip(), slots)
+    return [*([first] if first else []), *([Part("- "), *_line("{seen}" + after, {**slots, **one})] for one in each)]
+
+
+def _each(correction: Correction) -> list[dict[str, list[Part]]]:
+    """The fields that differ between several signals; empty where one line tells of all."""
+    lines, times = correction.seen.splitlines(), each_seen_when(correction)
+    if len(lines) < 2 or len(lines) != len(times):
+        return []
+    return [{"seen": [_slot(text)], "at": [_slot(when)]} for text, when in zip(lines, times, strict=True)]
 
 
 def _line(line: str, slots: dict[str, list[Part]]) -> list[Part]:
@@ -89,7 +106,7 @@ def _line(line: str, slots: dict[str, list[Part]]) -> list[Part]:
 def _slots(correction: Correction) -> dict[str, list[Part]]:
     return {
         "run": [Part(str(correction.run_id))],
-        "seen": [_slot(correction.seen)],
+        "seen": [_slot("; ".join(correction.seen.splitlines()))],
         "at": [_slot(seen_when(correction))],
         "status": _status(correction),
         "what_to_do": [_slot(_sentence(correction.what_to_do))],
@@ -121,11 +138,15 @@ def _status(correction: Correction) -> list[Part]:
     if correction.kind == Kind.BACK:
         since = f" since {correction.back_run.ended_at:%H:%M} UTC" if correction.back_run and correction.back_run.ended_at else ""
         return [Part("it holds now"), Part(since), Part(", by "), _slot(f"run {correction.back_run_id}"), Part(".")]
+    left = [signal["how"] for signal in correction.signals if signal["how"] not in REVERTED]
     if not correction.reverted_to.strip():
-        if any(signal["how"] == "stuck" for signal in correction.signals):
+        if "stuck" in left:
             return [Part("this was premature. Taking it back is not confirmed yet.")]
         return [Part("this was premature, and it is still as you saw it.")]
-    return [Part("this was premature. It has been reverted to "), _slot(correction.reverted_to), Part(".")]
+    if not left or len(left) == len(correction.signals):
+        return [Part("this was premature. It has been reverted to "), _slot(correction.reverted_to), Part(".")]
+    rest = "Taking back the rest is not confirmed yet." if "stuck" in left else "The rest is still as you saw it."
+    return [Part("this was premature. What has an end above has been reverted to "), _slot(correction.reverted_to), Part(f". {rest}")]
 
 
 def _slot(text: str) -> Part:
@@ -174,8 +195,14 @@ def _says_what_to_do(correction: Correction) -> Check:
 
 
 def _names_what_was_seen(correction: Correction) -> Check:
+    lines, signals = len(correction.seen.splitlines()), len(correction.signals)
     if not correction.seen.strip():
         return Check(False, "Say what they may have seen.")
+    if lines not in (1, signals):
+        return Check(
+            False,
+            f"Write a line for each of the {signals} signals, in their order, or one for all." if signals > 1 else "Say it in one line.",
+        )
     return Check(True, "Names what was seen, so no one asks “which message?”")
 
 

@@ -8,6 +8,7 @@ import datetime as dt
 from runs import exposure, naming, registry
 from runs.facts import Facts
 from runs.models import CapabilityRecord, Step
+from runs.sections import Told
 from runs.states import Audience, StepState
 from sagaboard.templatetags.words import LOOKS, shown
 
@@ -54,6 +55,15 @@ class Row:
     fact_since: dt.datetime | None
     exposure: exposure.Exposure
     item: dict[str, object]
+    # The messages that corrected what people saw of it.
+    told: list[Told]
+
+    @property
+    def told_after(self) -> dt.timedelta | None:
+        """From when people could see it until they were told."""
+        started = self.exposure.started
+        sent = [one.told_at for one in self.told if one.told_at]
+        return min(sent) - started if started and sent else None
 
     @property
     def said(self) -> str:
@@ -123,6 +133,7 @@ def row(facts: Facts, step: Step) -> Row:
         fact_since=since,
         exposure=exposure.of(step),
         item=facts.items.get(step.pk, {}),
+        told=[one for one in facts.told if step.number in one.steps],
     )
 
 

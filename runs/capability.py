@@ -104,7 +104,8 @@ class Place:
     """Where a correction goes: `address` is what `correct` needs, `label` what a person reads, `kind` e.g. 'ticket' or 'note'.
 
     Two signals with an equal `key` landed in one place, so that one message corrects both. `limit` is how many characters the
-    place takes, `readers` who else sees it there, `quote` what is said of the signal where it does not stand above the message.
+    place takes, `readers` who else sees it there, `above` the words of the signal that it stands below, `quote` what is said of
+    the signal where it does not.
     """
 
     key: str
@@ -113,6 +114,7 @@ class Place:
     address: JSON = dataclasses.field(default_factory=dict)
     limit: int | None = None
     readers: str = ""
+    above: str = ""
     quote: str = ""
 
 

@@ -78,12 +78,19 @@ class Tick:
 
 
 @dataclasses.dataclass(frozen=True)
+class Bubble:
+    x: str
+    y: int
+    says: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Picture:
     height: int
     ticks: list[Tick]
     lanes: list[Lane]
     marks: list[Mark]
-    bubbles: list[tuple[str, str]]
+    bubbles: list[Bubble]
     more: int
     says: str
 
@@ -117,9 +124,9 @@ def of(facts: Facts, table: Table) -> Picture:
             lanes.append(dataclasses.replace(made, y=FIRST + LANE * len(lanes)))
     bottom = FIRST + LANE * max(len(lanes) - 1, 0) + BAR
     marks = _marks(facts, axis, bottom)
-    sent = [(axis.percent(entry.at), f"Correction delivered {_hms(entry.at)}") for entry in facts.marks if entry.event == "correction.sent"]
+    told = [bubble for place, row in enumerate(seen[:MOST_LANES]) for bubble in _bubbles(place, row, axis)]
     height = bottom + 22 + 14 * max(len(marks), 1)
-    return Picture(height, _ticks(axis), lanes, marks, sent if seen else [], max(len(seen) - MOST_LANES, 0), _says(seen, facts))
+    return Picture(height, _ticks(axis), lanes, marks, told, max(len(seen) - MOST_LANES, 0), _says(seen, facts))
 
 
 def _seen(place: int, row: Row, axis: Axis, now: dt.datetime) -> Lane:
@@ -135,6 +142,12 @@ def _seen(place: int, row: Row, axis: Axis, now: dt.datetime) -> Lane:
         "t-undo" if exposure.ended else "t-seen",
         [bar],
     )
+
+
+def _bubbles(place: int, row: Row, axis: Axis) -> list[Bubble]:
+    """Where its readers were told, on its own lane."""
+    times = [one.told_at for one in row.told if one.told_at]
+    return [Bubble(axis.percent(at), FIRST + LANE * place - 3, f"Correction delivered {_hms(at)}") for at in times]
 
 
 def _machines(table: Table, axis: Axis, facts: Facts, place: int) -> Lane | None:
@@ -213,6 +226,7 @@ def _says(seen: list[Row], facts: Facts) -> str:
     told = [
         f"{row.title} could be seen by {row.read_by} for {duration(row.exposure.seconds(facts.now))}"
         + (f", until {_hms(row.exposure.ended)}" if row.exposure.ended else ", and still can")
+        + (f"; they were told after {duration(row.told_after)}" if row.told_after else "")
         for row in seen[:MOST_LANES]
     ]
     rest = "No person could see anything of this run." if not seen else "Everything else is read by machines only, or was not sent."

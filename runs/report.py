@@ -56,6 +56,7 @@ def as_data(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
     found = of(run, now)
     known: facts.Facts = found["facts"]
     verified = {line.entry.step_id: line.entry for line in found["verified"]}
+    after = {row.step.pk: row.told_after for row in found["table"].rows}
     return {
         "run": run.number,
         "title": run.title,
@@ -70,14 +71,14 @@ def as_data(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "finished": run.has_ended and not known.untold,
         "in_short": found["situation"].sentence,
-        "steps": [_step(step, known, verified.get(step.pk)) for step in known.steps],
+        "steps": [_step(step, known, verified.get(step.pk), after.get(step.pk)) for step in known.steps],
         "told": [_told(one) for one in known.told],
         "decisions": found["decisions"],
         "log": {"entries": found["chain"].entries, "whole": found["chain"].whole, "head": found["chain"].head},
     }
 
 
-def _step(step: Step, known: facts.Facts, verified: LogEntry | None) -> dict[str, Any]:
+def _step(step: Step, known: facts.Facts, verified: LogEntry | None, told_after: dt.timedelta | None) -> dict[str, Any]:
     seen = exposure.of(step)
     return {
         "number": step.number,
@@ -92,6 +93,7 @@ def _step(step: Step, known: facts.Facts, verified: LogEntry | None) -> dict[str
         "visible_from": None if seen.is_machines else seen.started,
         "visible_until": None if seen.is_machines else seen.ended,
         "visible_seconds": None if seen.is_machines or not seen.started else round(seen.seconds(known.now), 3),
+        "told_after_seconds": round(told_after.total_seconds(), 3) if told_after else None,
         "undo_verified_at": verified.at if verified else None,
         "settled_by": step.settled_by,
         "settled_why": step.settled_why,

@@ -19,7 +19,11 @@ class Told:
     how: str
     url: str = ""
     state: str = ""
+    # Whether somebody owns the audience, by the name that it is known by.
     owned: bool = True
+    audience: str = ""
+    # The numbers of the steps whose signals it is about.
+    steps: frozenset[int] = frozenset()
     # From when it could be seen, when its readers were told, by whom and with which text; or why nobody had to be.
     since: dt.datetime | None = None
     told_at: dt.datetime | None = None

@@ -9,6 +9,7 @@ from runs import key_facts, naming
 from runs.facts import Facts
 from runs.key_facts import Fact
 from runs.models import Step
+from runs.sections import Told
 from runs.states import RunState, StepState
 from runs.wording import calls, capital, counted, is_are, listed, word
 from sagaboard.templatetags.words import about, duration, name_of, sentence, short, shown
@@ -275,8 +276,13 @@ def _sent_so_far(facts: Facts) -> Part:
 def _who_was_told(facts: Facts) -> Part:
     told, due = [one for one in facts.told if one.state == "sent"], facts.untold
     if due:
-        return Part(f"{counted(due, 'person', 'people')} {is_are(due)} to be told.", "em")
-    return Part(f"{counted(told, 'person', 'people')} {is_are(told, 'was', 'were')} told." if told else "Nobody had to be told.")
+        return Part(f"{_people_or_places(due)} {is_are(due)} to be told.", "em")
+    return Part(f"{_people_or_places(told)} {is_are(told, 'was', 'were')} told." if told else "Nobody had to be told.")
+
+
+def _people_or_places(told: list[Told]) -> str:
+    """A note has one reader; who reads a ticket or a channel isn't known by number."""
+    return counted(told, "person", "people") if all(one.who != one.how for one in told) else counted(told, "place")
 
 
 def _took(facts: Facts) -> str:

@@ -185,6 +185,9 @@
   document.addEventListener("DOMContentLoaded", giveBack);
   document.addEventListener("htmx:afterSettle", giveBack);
 
+  // ---- printing, which a browser can do and a page can only ask for
+  for (const el of all("[data-print]")) { el.hidden = false; el.addEventListener("click", () => print()); }
+
   // ---- one press per form
   const free = (form) => all("button[data-was]", form).forEach((el) => { el.disabled = false; el.innerHTML = el.dataset.was; delete el.dataset.was; });
   document.addEventListener("submit", (event) => setTimeout(() => {

@@ -88,6 +88,7 @@ class SendMail(Capability[SendMailArgs]):
             label=f"an answer in the e-mail thread “{short(effect['subject'], 80)}”",
             kind="email",
             readers=", ".join(effect["to"]),
+            above=call.args.text,
         )
 
     def render(self, args: SendMailArgs) -> Payload:

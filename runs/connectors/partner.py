@@ -90,7 +90,9 @@ class NotifyPartner(Capability[NotifyPartnerArgs]):
             return Place(key=f"partner:{name}", label=f"a note to the owner of {name}", kind="note", address={"partner": name})
         notice = {"target": call.args.target, "id": call.effect["id"]}
         label = f"a correction of the notice at {name}"
-        return Place(f"notice:{call.args.target}/{notice['id']}", label, kind="notice", address=notice, readers=f"the people of {name}")
+        return Place(
+            f"notice:{call.args.target}/{notice['id']}", label, "notice", notice, readers=f"the people of {name}", above=call.args.message
+        )
 
     def render(self, args: NotifyPartnerArgs) -> Payload:
         at = target(args.target, "partner")

@@ -129,8 +129,12 @@ class PostSummary(Capability[PostSummaryArgs]):
     def place(self, call: Call[PostSummaryArgs]) -> Place:
         channel, root = call.effect["channel"], call.effect["root"]
         label = f"a reply in the thread of the message in {call.args.channel}"
-        address, readers = {"channel": channel, "root": root}, f"everybody in {call.args.channel}"
-        return Place(f"thread:{call.args.target}/{channel}/{root}", label, "thread", address, limit=LONGEST, readers=readers)
+        key, address, readers = (
+            f"thread:{call.args.target}/{channel}/{root}",
+            {"channel": channel, "root": root},
+            f"everybody in {call.args.channel}",
+        )
+        return Place(key, label, "thread", address, limit=LONGEST, readers=readers, above=call.args.text)
 
     def elsewhere(self, call: Call[PostSummaryArgs]) -> list[Place]:
         """The channel itself: nobody finds a reply to a message that is gone."""

@@ -57,6 +57,23 @@ def test_a_retry_that_is_opened_is_when_it_will_come_back(draft):
     assert (reread(draft).back_when, reread(draft).revision) == ("after CI passes on the retry", 2)
 
 
+def test_a_retry_that_fails_brings_nothing_back(draft):
+    first = retry(draft.run, succeed=False)
+    runs.fail_run(first, token=draft.run.token, reason="CI died again")
+    assert (reread(draft).back_when, reread(draft).revision) == ("unknown, the owner will update", 3)
+    # A retry of the retry may.
+    again = make_run(token=draft.run.token, plan=SHOWN[:1], retry_of=first.pk)
+    assert reread(draft).back_when == "after CI passes on the retry"
+    services.edit(draft, by=draft.run.owner, revision=4, back_when="on Thursday")
+    runs.fail_run(again, token=draft.run.token, reason="CI died once more")
+    assert reread(draft).back_when == "on Thursday"
+
+
+def test_a_draft_that_is_not_sent_when_the_retry_holds_says_that_it_is_back(draft):
+    again = retry(draft.run)
+    assert reread(draft).back_when == f"it is back, by run {again.number}"
+
+
 def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_place(sent, client):
     owner = sent.run.owner
     client.force_login(owner)

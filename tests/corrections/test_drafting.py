@@ -21,6 +21,7 @@ from tests.outbox.scenes import deliver, item_of, make_released
 from tests.tools import ShowThing, world
 
 pytestmark = pytest.mark.django_db(transaction=True)
+SPAN = r"\d\d:\d\d(:\d\d)? to \d\d:\d\d(:\d\d)? UTC"
 
 
 def test_every_field_is_filled_from_the_log(token):
@@ -62,10 +63,44 @@ def test_two_signals_in_one_place_are_one_message(token):
     run = make_undone(token=token, plan=SHOWN_TWICE)
     draft = draft_of(run)
     assert draft.steps.count() == 2
-    assert draft.seen == "banner on the board; panel on the board"
-    assert draft.reverted_to.count("nothing on the board") == 1
-    assert "Take banner off your list. Take panel off your list." in wording.render_text(draft)
+    lines = wording.render_text(draft).splitlines()
+    assert lines[1] == "What you may have seen:"
+    assert re.fullmatch(rf"- panel on the board, at {SPAN}\.", lines[2])
+    assert re.fullmatch(rf"- banner on the board, at {SPAN}\.", lines[3])
+    assert re.fullmatch(
+        r"Status: this was premature\. It has been reverted to nothing on the board, as before( \d\d:\d\d UTC)?\.", lines[4]
+    )
+    assert lines[5] == "What you need to do: Take panel off your list. Take banner off your list."
     assert run.entries.filter(event="correction.drafted").count() == 2
+
+
+def test_of_two_signals_in_one_place_only_what_is_gone_is_said_to_be(token):
+    own_audience()
+    run = make_failed(token=token, plan=SHOWN_TWICE)
+    world.before["undo panel"] = lambda call: (_ for _ in ()).throw(RuntimeError("500"))
+    services.compensate_run(run, actor="person:x")
+    compensate.compensate(run.pk)
+    world.before.clear()
+    said = wording.render_text(draft_of(run))
+    assert re.search(r"- panel on the board, at \d\d:\d\d UTC, and it still is\.", said)
+    assert re.search(rf"- banner on the board, at {SPAN}\.", said)
+    assert re.search(
+        r"What has an end above has been reverted to nothing on the board, as before \d\d:\d\d UTC\. Taking back the rest", said
+    )
+
+
+def test_one_line_for_all_signals_has_the_time_of_all(token):
+    own_audience()
+    draft = draft_of(make_undone(token=token, plan=SHOWN_TWICE))
+    draft.seen = "two notes on the board"
+    assert re.search(rf"What you may have seen: two notes on the board, at {SPAN}\.", wording.render_text(draft))
+
+
+def test_how_several_are_again_is_said_once():
+    same = [{"reverted_to": "off, as before 10:00 UTC"}, {"reverted_to": "off, as before 10:02 UTC"}, {"reverted_to": ""}]
+    assert drafting.reverted_to(same) == "off, as before"
+    assert drafting.reverted_to(same[1:]) == "off, as before 10:02 UTC"
+    assert drafting.reverted_to([*same, {"reverted_to": "To Do, as before 10:02 UTC"}]) == "off and To Do, as before"
 
 
 def test_what_only_machines_read_needs_no_correction(token):

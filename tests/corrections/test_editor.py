@@ -8,11 +8,13 @@ from corrections import delivery, services, wording
 from corrections.counts import drafts_of
 from corrections.models import Correction
 from corrections.states import CorrectionState
+from runs.capability import Place
+from runs.exceptions import NoEffect
 from tests.checker import forged
 from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_undone, own_audience
 from tests.factories import make_user
 from tests.helpers import forbidden, reread
-from tests.tools import world
+from tests.tools import ShowThing, world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -139,7 +141,7 @@ def test_the_second_of_two_editors_loses_nothing(client, draft, owner, meera):
 
 def test_the_first_press_saves_and_leads_to_the_line_with_the_second(client, draft, owner):
     response = save(client, draft, seen="The panel", then="send")
-    assert response.url.endswith("?confirm=send")
+    assert response.url.endswith("?confirm=send&tried=0")
     html = page(client, response.url)
     assert "Yes, send" in html
     assert 'name="revision" value="2"' in html
@@ -241,7 +243,7 @@ def test_the_list_has_what_was_not_told_first(client, token, meera):
     client.force_login(second.owner)
     services.dismiss(draft_of(first), by=second.owner, reason="nobody was in")
     html = page(client, "/corrections/")
-    assert html.index("banner on the board") < html.index("Sent or dismissed") < html.rindex("panel on the board")
+    assert html.index("panel on the board, and 1 more") < html.index("Sent or dismissed") < html.rindex("panel on the board")
     assert drafts_of(second.owner).number == 1
 
 
@@ -251,6 +253,61 @@ def test_not_delivered_shows_the_answer_and_offers_another_try(client, draft, ow
     html = page(client, f"/corrections/{draft.pk}/")
     for needed in ["Not delivered.", "channel is archived", "Try again", "Nothing was posted."]:
         assert needed in html, needed
+
+
+def test_the_page_of_the_second_press_shows_what_became_of_it_when_it_is_loaded_again(client, draft, owner):
+    pressed = save(client, draft, then="send").url
+    client.post(f"/corrections/{draft.pk}/send/", {"revision": 2})
+    world.before["correct"] = refused
+    delivery.deliver(draft.run_id, draft.pk)
+    html = page(client, pressed)
+    assert "Not delivered." in html
+    assert "Yes, send" not in html
+    assert "Yes, send" in page(client, save(client, reread(draft), then="send").url)
+
+
+def refused(call):
+    raise NoEffect("The channel is archived.")
+
+
+def test_what_the_target_said_is_shown_as_text_and_not_as_markup(client, draft, owner):
+    services.send(draft, by=owner, revision=1)
+    world.before["correct"] = refused
+    delivery.deliver(draft.run_id, draft.pk)
+    html = page(client, draft.get_absolute_url())
+    assert '<bdi dir="auto">The channel is archived.</bdi>' in html
+
+
+def test_only_what_is_typed_and_not_stored_is_called_not_saved(client, draft, owner):
+    path, stored = f"/corrections/{draft.pk}/preview/", {"do": "specific", "what_to_do": draft.what_to_do}
+    assert "not saved yet" not in client.post(path, typed(draft, **stored)).content.decode()
+    assert "not saved yet" in client.post(path, typed(draft, **stored, seen="other")).content.decode()
+    assert (
+        '<p class="hint" id="unsaved" hx-swap-oob="true"></p>'
+        in client.post(f"/corrections/{draft.pk}/save/", typed(draft)).content.decode()
+    )
+
+
+def test_a_reply_stands_below_the_message_it_answers(client, draft, owner, monkeypatch):
+    place = Place("thread:1", "a reply in the thread", "thread", above="The <b>panel</b> is on.")
+    monkeypatch.setattr(ShowThing, "place", lambda self, call: place)
+    assert "The &lt;b&gt;panel" not in page(client, draft.get_absolute_url())
+    Correction.objects.filter(pk=draft.pk).update(place_key=place.key, place_kind="thread")
+    html = page(client, draft.get_absolute_url())
+    assert html.index("The &lt;b&gt;panel&lt;/b&gt; is on.") < html.index("[Automated correction")
+
+
+def test_of_several_signals_each_has_its_line_and_its_time(client, token, meera):
+    draft = draft_of(make_undone(token=token, plan=SHOWN_TWICE))
+    client.force_login(draft.run.owner)
+    html = page(client, draft.get_absolute_url())
+    assert re.search(r'<textarea[^>]* id="seen"[^>]*>panel on the board\nbanner on the board</textarea>', html)
+    assert 'Correct: <bdi dir="auto">panel on the board, and 1 more</bdi>' in html
+    save(client, draft, seen="The panel\r\n\r\nThe banner ")
+    assert reread(draft).seen == "The panel\nThe banner"
+    save(client, reread(draft), seen="The panel\nThe banner\nThe wall")
+    response = client.post(f"/corrections/{draft.pk}/send/", {"revision": 3})
+    assert "Write a line for each of the 2 signals, in their order, or one for all." in response.content.decode()
 
 
 def test_nothing_changed_is_204_and_a_change_never_replaces_what_is_typed(client, draft, owner, meera):

@@ -137,7 +137,7 @@ def test_the_editor_saves_by_itself_and_shows_what_changed_and_who_else_sees_it(
     assert (answer.status_code, reread(draft).seen, reread(draft).revision) == (200, "The panel", 2)
     assert 'name="revision" value="2"' in answer.content.decode()
     # The same page, whose answer is still under way, presses Send: its own save is no stranger's change.
-    assert client.post(f"/corrections/{draft.pk}/", typed | {"then": "send"}).url.endswith("?confirm=send")
+    assert client.post(f"/corrections/{draft.pk}/", typed | {"then": "send"}).url.endswith("?confirm=send&tried=0")
     stale = client.post(f"/corrections/{draft.pk}/save/", typed | {"page": "other", "seen": "Mine"})
     assert (stale.status_code, reread(draft).seen) == (409, "The panel")
     assert "not saved" in stale.content.decode()
