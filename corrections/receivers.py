@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
@@ -64,6 +65,10 @@ def _owned_audiences() -> Iterable[str]:
     return Audience.objects.values_list("name", flat=True)
 
 
+def _owner_page(audience: str) -> str:
+    return f"/audiences/new/?{urlencode({'name': audience})}"
+
+
 def _told(run: Run) -> list[Told]:
     found = list(Correction.objects.filter(run=run).order_by("drafted_at"))
     back = {one.follows_id: one.sent_at for one in found if one.kind == Kind.BACK}
@@ -101,12 +106,20 @@ def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
         source = drafting.Source(step)
         owned = drafting.owner_of(source.audience)
         who = str(owned.owner) if owned and source.place.kind == "note" else source.place.label
-        told = Told(who, source.signal("")["signal"], source.place.label, owned=owned is not None, audience=source.audience)
+        told = Told(
+            who,
+            source.signal("")["signal"],
+            source.place.label,
+            owned=owned is not None,
+            audience=source.audience,
+            owner_page=_owner_page(source.audience),
+        )
         found.setdefault(source.place.key, told)
     return list(found.values())
 
 
 sections.owned_audiences = _owned_audiences
+sections.owner_page = _owner_page
 sections.told = _told
 sections.untold = _untold
 sections.would_tell = _would_tell

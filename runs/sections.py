@@ -19,9 +19,10 @@ class Told:
     how: str
     url: str = ""
     state: str = ""
-    # Whether somebody owns the audience, by the name that it is known by.
+    # Whether somebody owns the audience, and, where nobody does, its name and the page on which one is named.
     owned: bool = True
     audience: str = ""
+    owner_page: str = ""
     # The numbers of the steps whose signals it is about.
     steps: frozenset[int] = frozenset()
     # From when it could be seen, when its readers were told, by whom and with which text; or why nobody had to be.
@@ -50,6 +51,8 @@ class Sections:
 
     # Names of audiences that somebody owns.
     owned_audiences: Callable[[], Iterable[str]] = lambda: ()
+    # The page on which the owner of an audience is named.
+    owner_page: Callable[[str], str] = lambda audience: ""
     # What a step's outbox item says: {"state", "label", "url", "said", "expires_at", "digest"}.
     item_of: Callable[[Step], dict[str, Any] | None] = lambda step: None
     # All items of a run at once, by step id.

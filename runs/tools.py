@@ -9,9 +9,11 @@ from collections import defaultdict
 from django.db.models import Count
 from django.utils import timezone
 
-from runs import registry
+from runs import audiences, registry
+from runs.audiences import Unowned
 from runs.models import CapabilityRecord, OutsideTool, Step
 from runs.states import Audience, Kind
+from sagaboard.accounts.models import User
 
 OLD = dt.timedelta(days=90)
 
@@ -39,6 +41,8 @@ class Tool:
     calls: int
     findings: list[registry.Finding]
     outside: bool = False
+    # Whom its calls reach and nobody owns.
+    unowned: list[Unowned] = dataclasses.field(default_factory=list)
     record: CapabilityRecord | None = None
 
     @property
@@ -58,22 +62,24 @@ class Tool:
         return 2 if self.kind == Kind.IRREVERSIBLE else 1
 
 
-def all_tools() -> list[Tool]:
+def all_tools(user: User) -> list[Tool]:
+    """Every tool, with whom its calls reached as far as this person may know."""
     findings = defaultdict(list)
     for finding in registry.lint():
         findings[finding.capability].append(finding)
     since = timezone.now() - dt.timedelta(days=30)
     calls = dict(Step.objects.filter(requested_at__gte=since).values_list("capability").annotate(Count("pk")).order_by())
-    found = [_tool(record, findings[record.name], calls.get(record.name, 0)) for record in CapabilityRecord.objects.select_related("owner")]
+    nobodys, records = audiences.unowned(user), CapabilityRecord.objects.select_related("owner")
+    found = [_tool(record, findings[record.name], calls.get(record.name, 0), nobodys.get(record.name, [])) for record in records]
     found += [_outside(tool) for tool in OutsideTool.objects.all()]
     return sorted(found, key=lambda tool: (tool.group, not tool.blank, tool.name))
 
 
-def one_tool(name: str) -> Tool | None:
-    return next((tool for tool in all_tools() if tool.name == name and not tool.outside), None)
+def one_tool(name: str, user: User) -> Tool | None:
+    return next((tool for tool in all_tools(user) if tool.name == name and not tool.outside), None)
 
 
-def _tool(record: CapabilityRecord, findings: list[registry.Finding], calls: int) -> Tool:
+def _tool(record: CapabilityRecord, findings: list[registry.Finding], calls: int, unowned: list[Unowned]) -> Tool:
     kind = record.stricter_kind or record.kind
     blank = record.missing_since is not None or (record.leaves_effect and not record.has_undo and record.kind != Kind.IRREVERSIBLE)
     proof = _proof(record)
@@ -99,6 +105,7 @@ def _tool(record: CapabilityRecord, findings: list[registry.Finding], calls: int
         goes_out=_goes_out(record, str(treated)),
         calls=calls,
         findings=findings,
+        unowned=unowned,
         record=record,
     )
 

@@ -23,7 +23,7 @@ from sagaboard.web import PageRequest
 @login_required
 @require_GET
 def capabilities(request: PageRequest) -> HttpResponse:
-    tools = all_tools()
+    tools = all_tools(request.user)
     context = {
         "tools": tools,
         "may_drill_due": any(tool.is_due and may_drill(request.user, tool.record) for tool in tools),
@@ -32,6 +32,7 @@ def capabilities(request: PageRequest) -> HttpResponse:
         "blank": sum(tool.blank for tool in tools),
         "old": sum(tool.is_due for tool in tools),
         "by_nature": sum(tool.by_nature for tool in tools),
+        "unowned": {one for tool in tools for one in tool.unowned},
         "no_effect": sum(not tool.leaves_effect for tool in tools),
     }
     return render(request, "runs/capabilities.html", context)
@@ -40,7 +41,7 @@ def capabilities(request: PageRequest) -> HttpResponse:
 @login_required
 @require_GET
 def capability(request: PageRequest, name: str) -> HttpResponse:
-    tool = one_tool(name)
+    tool = one_tool(name, request.user)
     if tool is None or tool.record is None:
         raise Http404(f"No capability is called “{name}”.")
     runs = Run.objects.visible_to(request.user).filter(steps__capability=name).distinct()

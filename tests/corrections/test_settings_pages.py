@@ -1,5 +1,7 @@
 """Who owns which audience, and how messages are worded: rows with pages."""
 
+import re
+
 import pytest
 from django.db import IntegrityError
 
@@ -7,7 +9,9 @@ from corrections import services, wording
 from corrections.models import Audience, Correction, Template
 from corrections.states import Kind
 from corrections.wording_pages import wordings
-from tests.corrections.scenes import draft_of, make_undone, own_audience
+from runs import plan
+from runs.sections import sections
+from tests.corrections.scenes import SHOWN, draft_of, make_failed, make_undone, own_audience
 from tests.factories import make_user
 from tests.helpers import forbidden, reread
 
@@ -34,6 +38,35 @@ def test_an_admin_names_the_owner_of_an_audience(client, admin):
     html = client.get("/audiences/").content.decode()
     assert "by themselves after 15 min, never to clients" in html
     assert forbidden(html) == []
+
+
+def test_the_settings_of_corrections_are_one_link_away(client, admin):
+    html = client.get("/corrections/").content.decode()
+    assert '<a href="/audiences/">Audiences</a> <a href="/templates/">Wording</a>' in html
+
+
+def test_an_audience_nobody_owns_is_loud_in_the_plan_the_preview_and_the_registry(client, token):
+    run = make_failed(token=token)
+    client.force_login(run.owner)
+    loud = {
+        f"/runs/{run.number}/compensate/": "Nobody owns “team”.",
+        "/capabilities/": "One audience that agents reach has no owner:",
+        "/capabilities/show_thing/": "nobody owns “team”",
+    }
+    for path, says in loud.items():
+        html = client.get(path).content.decode()
+        assert says in re.sub(r"<[^>]+>", "", html), path
+        assert 'href="/audiences/new/?name=team"' in html, path
+    (warning,) = plan.warnings(plan.read(SHOWN), sections.owned_audiences(), token.team_id)
+    assert warning == "show: nobody owns the audience “team”; a correction would reach no one."
+    # Whom the runs of others reach is no business of a stranger's.
+    client.force_login(make_user("stranger"))
+    assert "no owner" not in client.get("/capabilities/").content.decode()
+    client.force_login(run.owner)
+    own_audience()
+    for path in loud:
+        assert "obody owns" not in client.get(path).content.decode(), path
+    assert "no owner" not in client.get("/capabilities/").content.decode()
 
 
 def test_what_is_wrong_is_said_and_what_was_typed_stays(client, admin):
