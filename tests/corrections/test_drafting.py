@@ -74,7 +74,7 @@ def test_two_signals_in_one_place_are_one_message(token):
     assert run.entries.filter(event="correction.drafted").count() == 2
 
 
-def test_of_two_signals_in_one_place_only_what_is_gone_is_said_to_be(token):
+def test_cor_04_of_two_signals_in_one_place_only_what_is_gone_is_said_to_be(token):
     own_audience()
     run = make_failed(token=token, plan=SHOWN_TWICE)
     world.before["undo panel"] = lambda call: (_ for _ in ()).throw(RuntimeError("500"))

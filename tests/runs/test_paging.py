@@ -1,7 +1,10 @@
 """Pages: written down with what they tell of, delivered by mail and into services, tried again until they are taken."""
 
 import datetime as dt
+import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -114,6 +117,52 @@ def test_on_call_is_paged_in_the_teams_services_too_each_once(token, alice, serv
     assert len(mail.outbox) == 1
     assert Page.objects.get(service="ops").receipt == "taken by ops"
     assert not Page.objects.filter(body__contains="token@host").exists()
+
+
+@pytest.fixture
+def receiver():
+    """Takes what services are told, and answers as `answers` says: first a 500, then it takes all."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        told, answers = [], [500]
+
+        def do_POST(self):  # noqa: N802
+            self.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(self.answers.pop(0) if self.answers else 200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    Receiver.port = server.server_port
+    yield Receiver
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_apprise_itself_tells_a_service_that_fails_once_more_and_then_no_more(token, receiver, settings):
+    settings.PAGE_SERVICES = {"ops": {"url": f"json://127.0.0.1:{receiver.port}/page"}}
+    run = make_run(token=token)
+    with locked_run(run.pk) as locked:
+        page(locked, "stuck", "look at it")
+    deliver.pages_due()
+    found = Page.objects.get(service="ops")
+    assert (len(receiver.told), found.delivered_at, found.error, found.attempt) == (1, None, "“ops” did not take it", 1)
+    assert found.due_at > timezone.now()
+    for _ in range(3):
+        later()
+        deliver.pages_due()
+    found = Page.objects.get(service="ops")
+    assert (found.receipt, found.error, found.attempt) == ("taken by ops", "", 2)
+    first, second = receiver.told
+    assert first["title"] == second["title"] == f"Run {run.number}: stuck"
+    assert "look at it" in second["message"]
+    assert run.get_absolute_url() in second["message"]
+    assert deliver.AGAIN.strip() not in second["message"]
 
 
 @pytest.mark.parametrize(
