@@ -8,8 +8,9 @@ from typing import Any
 
 from django.utils import timezone
 
+from corrections import delivery
 from corrections import services as corrections
-from corrections.models import Audience
+from corrections.models import Audience, Correction
 from outbox import services as outbox
 from outbox.models import Item, Policy
 from runs import services
@@ -20,6 +21,7 @@ from runs.services.drilling import start_drill
 from runs.tasks import drill_run
 from sagaboard.accounts.models import User
 from tests.browser.scenes import make_board, make_note
+from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_retry, make_undone
 from tests.factories import ask, do, make_run, make_token, make_user
 from tests.outbox.scenes import deliver, item_of, make_released, make_waiting
 from tests.runs.pages.helpers import failed_run
@@ -324,18 +326,35 @@ def _corrections(team: Any, alice: User, ada: User) -> Iterator[Shown]:
     held = _undone(team, "back").corrections.get()
     corrections.hold_back(held, by=held.run.owner)
     owner = note.run.owner
+    several = draft_of(make_undone(token=make_token(team=team), plan=SHOWN_TWICE))
+    world.before["correct"] = _refused
+    failed = _gone_out(draft_of(make_undone(token=make_token(team=team))))
+    world.before.clear()
+    sent = _gone_out(draft_of(make_undone(token=make_token(team=team))))
+    make_retry(sent.run)
+    Correction.objects.filter(pk=sent.pk).update(replies=2)
     yield Shown("corrections", "/corrections/", owner)
     yield Shown("correction", note.get_absolute_url(), owner)
     for what in ("send", "dismiss"):
         yield Shown(f"correction-{what}", f"{note.get_absolute_url()}?confirm={what}", owner)
     yield Shown("correction-dismissed", over.get_absolute_url(), over.run.owner)
     yield Shown("correction-held", held.get_absolute_url(), held.run.owner)
+    yield Shown("correction-several", several.get_absolute_url(), several.run.owner)
+    yield Shown("correction-not-delivered", failed.get_absolute_url(), failed.run.owner)
+    yield Shown("correction-sent", sent.get_absolute_url(), sent.run.owner)
+    yield Shown("corrections-all", "/corrections/", ada)
     yield Shown("correction-no-permission", note.get_absolute_url(), alice)
     yield Shown("audiences", "/audiences/", ada)
     yield Shown("audience-new", "/audiences/new/", ada)
     yield Shown("audience", f"/audiences/{Audience.objects.latest('pk').pk}/", ada)
     yield Shown("templates", "/templates/", ada)
     yield Shown("template", "/templates/correction/note/", ada)
+
+
+def _gone_out(draft: Correction) -> Correction:
+    corrections.send(draft, by=draft.run.owner, revision=draft.revision)
+    delivery.deliver(draft.run_id, draft.pk)
+    return draft
 
 
 def _registry(team: Any, settings: Any, alice: User, ada: User) -> Iterator[Shown]:

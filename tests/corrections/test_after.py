@@ -17,8 +17,8 @@ from runs import services as runs
 from runs.engine.deliver import pages_due
 from runs.models import Page, Run
 from runs.run_list import Wanted, board
-from tests.corrections.scenes import SHOWN, draft_of, make_undone, own_audience
-from tests.factories import do, make_run, make_token
+from tests.corrections.scenes import SHOWN, draft_of, make_retry, make_undone, own_audience
+from tests.factories import make_run
 from tests.helpers import reread
 from tests.tools import ShowThing, world
 
@@ -42,23 +42,13 @@ def send(draft):
     return reread(draft)
 
 
-def retry(run, *, succeed=True):
-    again = make_run(token=run.token, plan=SHOWN, retry_of=run.pk)
-    for step in list(again.steps.as_planned()):
-        do(again, step.ref)
-    if succeed:
-        runs.finish_run(again, token=run.token)
-        runs.report_check(again, token=make_token(scope="checker", team=run.team), name="ci", state="success")
-    return again
-
-
 def test_a_retry_that_is_opened_is_when_it_will_come_back(draft):
-    retry(draft.run, succeed=False)
+    make_retry(draft.run, succeed=False)
     assert (reread(draft).back_when, reread(draft).revision) == ("after CI passes on the retry", 2)
 
 
 def test_a_retry_that_fails_brings_nothing_back(draft):
-    first = retry(draft.run, succeed=False)
+    first = make_retry(draft.run, succeed=False)
     runs.fail_run(first, token=draft.run.token, reason="CI died again")
     assert (reread(draft).back_when, reread(draft).revision) == ("unknown, the owner will update", 3)
     # A retry of the retry may.
@@ -70,7 +60,7 @@ def test_a_retry_that_fails_brings_nothing_back(draft):
 
 
 def test_a_draft_that_is_not_sent_when_the_retry_holds_says_that_it_is_back(draft):
-    again = retry(draft.run)
+    again = make_retry(draft.run)
     assert reread(draft).back_when == f"it is back, by run {again.number}"
 
 
@@ -78,7 +68,7 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
     owner = sent.run.owner
     client.force_login(owner)
     assert "Tell them that it is back" not in client.get(sent.get_absolute_url()).content.decode()
-    again = retry(sent.run)
+    again = make_retry(sent.run)
     assert Page.objects.filter(person=owner, subject__contains="it is back").exists()
     assert drafts_of(owner).number == 1
     html = client.get(sent.get_absolute_url()).content.decode()
@@ -94,7 +84,7 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
 
 
 def test_a_retry_that_fails_is_no_news(sent):
-    retry(sent.run, succeed=False)
+    make_retry(sent.run, succeed=False)
     with pytest.raises(NotSendable, match="Nothing says that it is back"):
         services.say_back(sent, by=sent.run.owner)
 
