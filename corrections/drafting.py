@@ -323,8 +323,8 @@ def each_seen_when(correction: Correction) -> list[str]:
     return [_when([signal], zone) for signal in correction.signals]
 
 
-def seen_when_utc(correction: Correction) -> str:
-    return _when(correction.signals, "UTC")
+def each_seen_when_utc(correction: Correction) -> list[str]:
+    return [_when([signal], "UTC") for signal in correction.signals]
 
 
 def _zone_of(correction: Correction) -> str:

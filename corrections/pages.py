@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from corrections import drafting, places, services, wording
-from corrections.drafting import each_seen_when, owner_of, seen_when_utc
+from corrections.drafting import each_seen_when_utc, owner_of
 from corrections.models import Correction
 from corrections.states import OPEN, CorrectionState
 from runs.capability import Place
@@ -160,7 +160,7 @@ def editor_of(correction: Correction, user: User) -> Editor:
         to_whom=addressee(correction),
         checks=wording.checks(correction),
         lines=wording.message(correction),
-        at=[seen_when_utc(correction)] if len(correction.signals) < 2 else each_seen_when(correction),
+        at=each_seen_when_utc(correction),
         entries=list(_entries(correction)),
         changes=list(_changes(correction)),
         elsewhere=places.left(correction) if may and correction.is_editable else [],
