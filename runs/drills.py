@@ -65,7 +65,7 @@ class DueDrill:
 
 def due(by: User) -> list[DueDrill]:
     """What this person may drill and is due, with what it was last drilled with."""
-    return [_due(tool) for tool in all_tools() if tool.is_due and tool.record and tool.leaves_effect and may_drill(by, tool.record)]
+    return [_due(tool) for tool in all_tools(by) if tool.is_due and tool.record and tool.leaves_effect and may_drill(by, tool.record)]
 
 
 def _due(tool: Tool) -> DueDrill:
