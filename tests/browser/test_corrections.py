@@ -48,6 +48,20 @@ def test_edited_with_a_live_preview_and_sent(open_as, note):
     assert "What you may have seen: The new billing panel on QA test accounts, at" in world.calls("correct")[0]
 
 
+def test_what_saved_itself_is_not_called_unsaved_and_back_gives_the_fields_back(open_as, note):
+    page = open_as(note.run.owner, note.get_absolute_url())
+    page.get_by_label("What they may have seen").fill("The panel")
+    expect(page.locator("#unsaved")).to_contain_text("not saved yet")
+    expect(page.locator("#saved")).to_contain_text("saved", timeout=20_000)
+    expect(page.locator("#unsaved")).to_have_text("")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_label("What they may have seen")).to_be_disabled()
+    page.get_by_role("link", name="Back").click()
+    expect(page.get_by_label("What they may have seen")).to_be_enabled()
+    expect(page.get_by_label("What they may have seen")).to_have_value("The panel")
+    assert reread(note).state == CorrectionState.DRAFT
+
+
 def test_what_cannot_be_sent_says_why_while_typing(open_as, note):
     page = open_as(note.run.owner, note.get_absolute_url())
     page.get_by_label("What exactly they need to do").fill("please ignore")
