@@ -21,6 +21,21 @@ DESK = {"viewport": {"width": 1080, "height": 600}}
 # How wide, in which colours, on which device.
 SCREENS = {"light": {"color_scheme": "light"}, "dark": {"color_scheme": "dark"}, "phone": PHONE}
 
+# What axe lets pass: one heading of the page, the skip link first, names of tables, and what a finger can hit.
+STRUCTURE = """(least) => {
+  const all = (what) => [...document.querySelectorAll(what)], wrong = [];
+  const headings = all("h1").length;
+  if (headings !== 1) wrong.push(`${headings} headings of the page`);
+  if (!all("a, button, input")[0].matches(".skip")) wrong.push("the skip link is not first");
+  for (const el of all("table")) if (!el.caption && !el.closest("[aria-label], [aria-labelledby]")) wrong.push("a table without a name");
+  for (const el of all("button, .btn, select")) {
+    const { width, height } = el.getBoundingClientRect();
+    if (!width || el.closest("p, td, .log") || (height >= least - 0.5 && width >= 24)) continue;
+    wrong.push(`${el.textContent.trim().slice(0, 30)} is ${Math.round(height)} high`);
+  }
+  return wrong;
+}"""
+
 
 @pytest.fixture
 def pages(team, settings, alice, bob):
@@ -48,6 +63,7 @@ def test_every_page_is_accessible_fits_and_has_a_picture(open_as, pages, screen)
         width, room = page.evaluate("document.documentElement.scrollWidth"), page.viewport_size["width"]
         if width > room:
             wrong.append(f"{shown.name} is {width} wide on {room}")
+        wrong += [f"{shown.name}: {said}" for said in page.evaluate(STRUCTURE, 44 if screen == "phone" else 24)]
         wrong += [f"{shown.name}: {rule['id']} at {_where(rule)}" for rule in Axe().run(page).response["violations"]]
     assert wrong == [], "\n".join(wrong)
 
