@@ -6,7 +6,7 @@ class SagaboardConfig(AppConfig):
     name = "sagaboard"
 
     def ready(self) -> None:
-        from sagaboard import roles
+        from sagaboard import connections, roles  # noqa: F401  (its check is registered)
 
         # The last app that has models (this one has none, so Django never signals it): every app's permissions exist then.
         post_migrate.connect(roles.make_after_migrate, sender=apps.get_app_config("corrections"))

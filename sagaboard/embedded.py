@@ -25,7 +25,7 @@ from typing import IO
 import psycopg
 from psycopg import sql
 
-from sagaboard import binaries
+from sagaboard import binaries, connections
 from sagaboard import state as state_folder
 from sagaboard.processes import Account, CannotStart, Process, die_with_parent, end_together, identity, is_ready, launch
 from sagaboard.secrets_file import write_private
@@ -39,7 +39,6 @@ ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 POSTGRES_SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
-    "max_connections": "200",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_checkpoints": "off",
@@ -124,7 +123,7 @@ def postgres(state: Path) -> Server:
     if not data.exists():
         _initialise(program, data, password, account)
     url = f"postgresql://{OWNER}:{password}@127.0.0.1:{port}"
-    settings = {"port": str(port), **POSTGRES_SETTINGS}
+    settings = {"port": str(port), "max_connections": str(max(200, connections.needed() + 10)), **POSTGRES_SETTINGS}
     process = Process(
         name="postgres",
         argv=[program, "-D", data, *(word for key, value in settings.items() for word in ("-c", f"{key}={value}"))],

@@ -6,4 +6,4 @@ from pathlib import Path
 import pytest
 
 if __name__ == "__main__":
-    sys.exit(pytest.main(["-s", "-p", "no:cacheprovider", str(Path(__file__).with_name("approvals.py"))]))
+    sys.exit(pytest.main(["-s", "-p", "no:cacheprovider", str(Path(__file__).with_name("whole.py"))]))
