@@ -15,6 +15,7 @@ from corrections.states import EDITABLE, MOVES, OPEN, CorrectionState, Kind
 from runs.models import Run, Step
 from runs.models.leased import Leased
 from sagaboard.accounts.models import User
+from sagaboard.accounts.rights import teams_with
 
 
 class Audience(models.Model):
@@ -88,17 +89,17 @@ def shown(signals: list[dict[str, Any]]) -> tuple[dt.datetime | None, dt.datetim
 
 class CorrectionQuerySet(models.QuerySet["Correction"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
-        """Corrections of runs this person can see, and those for an audience that is theirs."""
+        """Corrections of runs this person can see or may correct, and those for an audience that is theirs."""
         if not user.is_authenticated:
             return self.none()
         runs = Run.objects.visible_to(user).values("pk")
-        return self.filter(Q(run__in=runs) | Q(audience__in=user.audiences.values("name")))
+        theirs = Q(run__team__in=teams_with(user, "corrections.send_correction"))
+        return self.filter(theirs | Q(run__in=runs) | Q(audience__in=user.audiences.values("name")))
 
     def sendable_by(self, user: User) -> Self:
         """What this person may edit, send and dismiss: of their runs, for their audiences, or by right in their teams."""
         theirs = Q(run__owner=user) | Q(audience__in=user.audiences.values("name"))
-        if user.has_perm("corrections.send_correction"):
-            theirs |= Q(run__team__in=user.teams.all())
+        theirs |= Q(run__team__in=teams_with(user, "corrections.send_correction"))
         return self.filter(theirs) if user.is_active else self.none()
 
     def editable(self) -> Self:

@@ -17,10 +17,12 @@ from runs.capability import Payload
 from runs.clock import Clock
 from runs.models import CapabilityRecord, Run, Step
 from runs.states import GOING_FORWARD, Audience, RunState, StepState
-from sagaboard.accounts.models import Team, User
+from sagaboard.accounts.models import User
+from sagaboard.accounts.rights import granted, teams_with
 
 # Bytes of a payload that are shown at once.
 WHOLE = 64 * 1024
+DECIDE = "runs.decide_capability"
 # A worker has it, or had it: what became of it is for the engine to find out.
 MAY_BE_GOING_OUT = (StepState.RUNNING, StepState.UNKNOWN)
 
@@ -84,10 +86,10 @@ class ItemQuerySet(models.QuerySet["Item"]):
         """Items of runs this person can see, of capabilities this person may decide, and those whose policy names them."""
         if not user.is_authenticated:
             return self.none()
-        decidable = get_objects_for_user(user, "runs.decide_capability", CapabilityRecord, accept_global_perms=False)
+        decidable = get_objects_for_user(user, DECIDE, CapabilityRecord, accept_global_perms=False)
         naming = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all()))
         runs = Run.objects.visible_to(user).values("pk")
-        theirs = Q(step__run__in=runs) | Q(step__run__team__in=teams_of(user))
+        theirs = Q(step__run__in=runs) | Q(step__run__team__in=granted(user, "decide_for_team"))
         return self.filter(theirs | Q(step__capability__in=decidable.values("name")) | Q(policy__in=naming.values("pk")))
 
     def open(self) -> Self:
@@ -157,16 +159,10 @@ def _right_of(user: User) -> Q:
         return Q()
     naming = Policy.objects.filter(Q(people__isnull=False) | Q(groups__isnull=False)).values("pk")
     mine = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all())).values("pk")
-    granted = get_objects_for_user(user, "runs.decide_capability", CapabilityRecord, accept_global_perms=False)
-    by_role = Q(step__run__team__in=user.teams.all()) if user.has_perm("runs.decide_capability") else Q(pk__in=[])
-    by_grant = Q(step__capability__in=granted.values("name")) | Q(step__run__team__in=teams_of(user))
+    capabilities = get_objects_for_user(user, DECIDE, CapabilityRecord, accept_global_perms=False)
+    theirs = Q(step__capability__in=capabilities.values("name")) | Q(step__run__team__in=teams_with(user, DECIDE))
     unnamed = Q(policy=None) | ~Q(policy__in=naming)
-    return Q(policy__in=mine) | (unnamed & (by_grant | by_role))
-
-
-def teams_of(user: User) -> models.QuerySet[Team]:
-    """The teams, beside their own, for which this person was made a reviewer."""
-    return get_objects_for_user(user, "accounts.decide_for_team", Team, accept_global_perms=False, with_superuser=False)
+    return Q(policy__in=mine) | (unnamed & theirs)
 
 
 def _yes_of(user: User) -> Exists:

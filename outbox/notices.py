@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from outbox.models import Item, Notice
-from outbox.policies import Approver, approvers
+from outbox.policies import approvers
 from outbox.states import NoticeKind
 from runs.clock import Clock
 from runs.paging import on_call
@@ -34,21 +34,20 @@ SAYS = {
 
 def plan() -> None:
     """Writes down who is to be told of what came in front of people since, and when they are reminded."""
-    known: dict[int, Approver] = {}
     fresh = Item.objects.decidable().filter(Q(told_for=None) | ~Q(told_for=F("awaiting_since")))
     for item in fresh.with_everything().in_queue_order()[:AT_ONCE]:
         with transaction.atomic():
             # Planned twice at once, the constraint keeps one row of each.
-            Notice.objects.bulk_create(_of(item, known), ignore_conflicts=True)
+            Notice.objects.bulk_create(_of(item), ignore_conflicts=True)
             Item.objects.filter(pk=item.pk).update(told_for=item.awaiting_since)
 
 
-def _of(item: Item, known: dict[int, Approver]) -> Iterable[Notice]:
+def _of(item: Item) -> Iterable[Notice]:
     assert item.awaiting_since is not None and item.expires_at is not None, "in front of people"
     begun, ends = item.awaiting_since, item.expires_at
     half = begun + (ends - begun) / 2
     last = max(half + (ends - half) / 2, ends - BEFORE_THE_END)
-    deciders = [person for person in approvers(item, known) if person.mail != User.Mail.NONE]
+    deciders = [person for person in approvers(item) if person.mail != User.Mail.NONE]
     others = [person for person in {item.step.run.owner, *on_call(item.step.run)} if person.is_active and person not in deciders]
     rounds = [(NoticeKind.WAITING, begun, deciders), (NoticeKind.REMINDER, half, deciders), (NoticeKind.ENDING, last, [*deciders, *others])]
     for kind, due, people in rounds:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import cast
 
 from django.db.models import Q, QuerySet
 from guardian.shortcuts import get_objects_for_user, get_users_with_perms
 
-from outbox.models import Item, Policy, Version, teams_of
+from outbox.models import DECIDE, Item, Policy, Version
 from outbox.states import Verdict
 from runs.models import CapabilityRecord
 from runs.states import Audience
 from sagaboard.accounts.models import User
-
-RIGHT = "runs.decide_capability"
+from sagaboard.accounts.rights import holders, teams_with
 
 
 def policy_for(capability: str, audience: str) -> Policy:
@@ -85,9 +83,7 @@ class Approver:
             return True
         if people or groups:
             return self.user.pk in people or bool(groups & self._groups)
-        if item.step.capability in self._capabilities or item.step.run.team_id in self._granted_teams:
-            return True
-        return self._everywhere and item.step.run.team_id in self._teams
+        return item.step.capability in self._capabilities or item.step.run.team_id in self._teams
 
     @cached_property
     def _named(self) -> dict[int, tuple[set[int], set[int]]]:
@@ -103,36 +99,27 @@ class Approver:
 
     @cached_property
     def _teams(self) -> set[int]:
-        return set(self.user.teams.values_list("pk", flat=True))
+        return set(teams_with(self.user, DECIDE).values_list("pk", flat=True))
 
     @cached_property
     def _capabilities(self) -> set[str]:
-        found = get_objects_for_user(self.user, RIGHT, CapabilityRecord, accept_global_perms=False)
+        found = get_objects_for_user(self.user, DECIDE, CapabilityRecord, accept_global_perms=False)
         return set(found.values_list("name", flat=True))
 
-    @cached_property
-    def _granted_teams(self) -> set[int]:
-        return set(teams_of(self.user).values_list("pk", flat=True))
 
-    @cached_property
-    def _everywhere(self) -> bool:
-        return self.user.has_perm(RIGHT)
+def approvers(item: Item) -> list[User]:
+    """Who could decide this item now, by name."""
+    found = [person for person in _with_right(item) if not Approver(person).same_eyes(item)]
+    return sorted(found, key=str)
 
 
-def approvers(item: Item, known: dict[int, Approver] | None = None) -> list[User]:
-    """Who could decide this item now, by name. Over many items `known` keeps what was read of each person's rights."""
-    known = {} if known is None else known
-    found = set(_candidates(item))
-    return sorted((user for user in found if not known.setdefault(user.pk, Approver(user)).why_not(item)), key=str)
-
-
-def _candidates(item: Item) -> Iterable[User]:
-    if item.policy is not None:
-        yield from item.policy.people.filter(is_active=True)
-        yield from User.objects.filter(groups__in=item.policy.groups.all(), is_active=True)
-    yield from item.step.run.team.members.filter(is_active=True)
-    team = get_users_with_perms(item.step.run.team, only_with_perms_in=["decide_for_team"])
-    yield from cast("QuerySet[User]", team).filter(is_active=True)
-    record = CapabilityRecord.objects.filter(name=item.step.capability).first()
-    if record is not None:
-        yield from cast("QuerySet[User]", get_users_with_perms(record, only_with_perms_in=["decide_capability"])).filter(is_active=True)
+def _with_right(item: Item) -> set[User]:
+    """As `Approver` judges one person, but whoever it may be; superusers only where they belong to the team."""
+    team, policy = item.step.run.team, item.policy
+    found = set(team.members.filter(is_superuser=True, is_active=True))
+    if policy is not None and (policy.people.exists() or policy.groups.exists()):
+        named = Q(pk__in=policy.people.all()) | Q(groups__in=policy.groups.all())
+        return found | set(User.objects.filter(named, is_active=True))
+    record = CapabilityRecord.objects.get(name=item.step.capability)
+    of_capability = cast("QuerySet[User]", get_users_with_perms(record, only_with_perms_in=["decide_capability"]))
+    return found | set(holders(DECIDE, team)) | set(of_capability.filter(is_active=True))

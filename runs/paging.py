@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.conf import settings
-from django.contrib.auth.models import Permission
-from django.db.models import Q
 
 from runs.models import Page, Run, Step
 from sagaboard.accounts.models import User
+from sagaboard.accounts.rights import holders
 
 
 def on_call(run: Run) -> Iterable[User]:
-    """Who may undo this run: the team's members with that right."""
-    permission = Permission.objects.filter(codename="compensate_run", content_type__app_label="runs")
-    return (
-        User.objects.filter(teams=run.team_id, is_active=True)
-        .filter(Q(user_permissions__in=permission) | Q(groups__permissions__in=permission))
-        .distinct()
-    )
+    """Who may undo this run."""
+    return holders("runs.compensate_run", run.team)
 
 
 def services_of(run: Run) -> list[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from django.contrib.auth.models import Permission
-from django.db.models import Q
-
 from runs.models import Run
 from runs.paging import on_call
+from sagaboard.accounts import rights
 from sagaboard.accounts.models import User
 
 
@@ -24,14 +22,12 @@ class Rights:
 
 
 def of(user: User, run: Run) -> Rights:
-    member = user.is_active and (user.is_superuser or run.team.members.filter(pk=user.pk).exists())
-    has = {right: member and user.has_perm(f"runs.{right}") for right in ("take_run", "compensate_run", "override_pivot", "settle_step")}
-    names = [] if has["compensate_run"] else [str(person) for person in on_call(run)]
-    return Rights(has["take_run"], has["compensate_run"], has["override_pivot"], has["settle_step"], names)
+    has = rights.held(user, run.team)
+    compensate = "runs.compensate_run" in has
+    names = [] if compensate else [str(person) for person in on_call(run)]
+    return Rights("runs.take_run" in has, compensate, "runs.override_pivot" in has, "runs.settle_step" in has, names)
 
 
 def who_may_override(run: Run) -> list[str]:
-    """Those of the team who may undo past a call that went out."""
-    permission = Permission.objects.filter(codename="override_pivot", content_type__app_label="runs")
-    granted = Q(user_permissions__in=permission) | Q(groups__permissions__in=permission)
-    return [str(person) for person in User.objects.filter(granted, teams=run.team_id, is_active=True).distinct()]
+    """Those who may undo past a call that went out."""
+    return [str(person) for person in rights.holders("runs.override_pivot", run.team)]

@@ -23,26 +23,48 @@ from sagaboard.accounts.models import Team, User
 from sagaboard.web import PageRequest
 
 may_grant = permission_required("accounts.change_user", raise_exception=True)
-DECIDE, REVIEW, WATCH = "runs.decide_capability", "accounts.decide_for_team", "accounts.view_team_runs"
+# What a person may be given beside their roles: the name of the field -> the right, and what the page says before the rows.
+ON_CAPABILITIES = {
+    "decides": ("runs.decide_capability", "May decide calls of"),
+    "drills": ("runs.drill_capability", "May drill"),
+}
+ON_TEAMS = {
+    "watches": ("accounts.view_team_runs", "May look at the runs of"),
+    "takes": ("accounts.take_for_team", "May take over and stop runs of"),
+    "compensates": ("accounts.compensate_for_team", "May undo runs of"),
+    "overrides": ("accounts.override_for_team", "May undo, past a call that went out, runs of"),
+    "settles": ("accounts.settle_for_team", "May settle steps of"),
+    "reviews": ("accounts.decide_for_team", "May decide what goes out of"),
+    "corrects": ("accounts.correct_for_team", "May send corrections of"),
+}
+
+
+def _several(rows: QuerySet[Any], says: str, **more: Any) -> forms.ModelMultipleChoiceField[Any]:
+    return forms.ModelMultipleChoiceField(rows.order_by("name"), required=False, label=says, **more)
 
 
 class Grants(forms.Form):
     """What one person may do: roles in their teams, and single capabilities and teams beyond those."""
 
-    teams = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="Member of")
-    roles = forms.ModelMultipleChoiceField(Group.objects.order_by("name"), required=False, label="Roles, in these teams")
-    decides = forms.ModelMultipleChoiceField(
-        CapabilityRecord.objects.order_by("name"), required=False, label="May also decide, for every team", to_field_name="name"
-    )
-    reviews = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="May also decide for the teams")
-    watches = forms.ModelMultipleChoiceField(Team.objects.order_by("name"), required=False, label="May also look at the runs of")
     is_active = forms.BooleanField(required=False, label="May sign in")
+    teams = _several(Team.objects.all(), "Member of")
+    roles = _several(Group.objects.all(), "Roles, in these teams")
 
     def __init__(self, person: User, by: User, data: Any = None) -> None:
         super().__init__(data, auto_id="%s", initial=held(person))
         self.person, self.by = person, by
-        for name in ("teams", "roles", "decides", "reviews", "watches"):
-            self.fields[name].widget.attrs.update({"class": "in", "size": 6})
+        for name, (_, says) in ON_CAPABILITIES.items():
+            self.fields[name] = _several(CapabilityRecord.objects.all(), says, to_field_name="name")
+        for name, (_, says) in ON_TEAMS.items():
+            self.fields[name] = _several(Team.objects.all(), says)
+        for name in ("teams", "roles", *ON_CAPABILITIES, *ON_TEAMS):
+            self.fields[name].widget.attrs.update({"class": "in", "size": 5})
+
+    def on_capabilities(self) -> list[forms.BoundField]:
+        return [self[name] for name in ON_CAPABILITIES]
+
+    def on_teams(self) -> list[forms.BoundField]:
+        return [self[name] for name in ON_TEAMS]
 
     def clean(self) -> dict[str, Any]:
         said = super().clean() or self.cleaned_data
@@ -58,9 +80,8 @@ def held(person: User) -> dict[str, Any]:
     return {
         "teams": person.teams.all(),
         "roles": person.groups.all(),
-        "decides": _granted(person, DECIDE, CapabilityRecord),
-        "reviews": _granted(person, REVIEW, Team),
-        "watches": _granted(person, WATCH, Team),
+        **{name: _granted(person, right, CapabilityRecord) for name, (right, _) in ON_CAPABILITIES.items()},
+        **{name: _granted(person, right, Team) for name, (right, _) in ON_TEAMS.items()},
         "is_active": person.is_active,
     }
 
@@ -73,9 +94,8 @@ def grant(person: User, wanted: dict[str, Any], *, by: User) -> list[str]:
         changes = [change for name in wanted if (change := _change(name, before[name], wanted[name]))]
         person.teams.set(wanted["teams"])
         person.groups.set(wanted["roles"])
-        _set(person, DECIDE, before["decides"], wanted["decides"])
-        _set(person, REVIEW, before["reviews"], wanted["reviews"])
-        _set(person, WATCH, before["watches"], wanted["watches"])
+        for name, (right, _) in (ON_CAPABILITIES | ON_TEAMS).items():
+            _set(person, right, before[name], wanted[name])
         person.is_active = wanted["is_active"]
         person.save(update_fields=["is_active"])
         if changes:

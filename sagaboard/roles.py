@@ -6,6 +6,8 @@ from typing import Any
 
 from django.contrib.auth.models import Group, Permission
 
+from sagaboard.accounts.models import ShippedRight
+
 ROLES = {
     "reviewer": ["runs.view_step", "runs.decide_capability"],
     "on-call": ["runs.take_run", "runs.compensate_run", "runs.settle_step"],
@@ -33,11 +35,13 @@ ROLES = {
 
 
 def make_after_migrate(**kwargs: Any) -> None:
-    """Adds what is missing; what an admin took from a role or gave to it stays as it is."""
+    """Gives each role what it comes with and never had; what an admin took from it or gave to it stays as it is."""
     for name, rights in ROLES.items():
-        group, created = Group.objects.get_or_create(name=name)
-        if created:
-            group.permissions.set(_permission(right) for right in rights)
+        role, _ = Group.objects.get_or_create(name=name)
+        had = set(ShippedRight.objects.filter(role=role).values_list("right", flat=True))
+        fresh = [right for right in rights if right not in had]
+        role.permissions.add(*map(_permission, fresh))
+        ShippedRight.objects.bulk_create(ShippedRight(role=role, right=right) for right in fresh)
 
 
 def _permission(right: str) -> Permission:

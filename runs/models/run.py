@@ -14,7 +14,6 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
-from guardian.shortcuts import get_objects_for_user
 
 from runs.clock import Clock
 from runs.models import quick
@@ -32,6 +31,7 @@ from runs.states import (
 )
 from runs.storable import storable
 from sagaboard.accounts.models import Team, Token, User
+from sagaboard.accounts.rights import teams_shown
 
 if TYPE_CHECKING:
     from runs.models.step import Step
@@ -48,13 +48,12 @@ def _has_step(**facts: Any) -> Exists:
 
 class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
-        """The runs of teams this person belongs to or may look at."""
+        """The runs of teams this person belongs to, or was given a right over."""
         if not user.is_authenticated:
             return self.none()
         if user.has_perm("runs.view_run"):
             return self
-        watched = get_objects_for_user(user, "accounts.view_team_runs", Team)
-        return self.filter(Q(team__in=user.teams.all()) | Q(team__in=watched) | Q(owner=user)).distinct()
+        return self.filter(Q(team__in=teams_shown(user)) | Q(owner=user))
 
     def of_token(self, token: Token) -> Self:
         """The runs a token may speak of: its own, or the one it is bound to; checkers and watchers those of its team."""

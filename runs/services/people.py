@@ -14,6 +14,7 @@ from runs.locking import locked_run
 from runs.models import LogEntry, Run, Step
 from runs.states import IN_EFFECT, CheckState, RunState, StepState
 from runs.storable import storable
+from sagaboard.accounts import rights
 from sagaboard.accounts.models import User
 
 SETTLEABLE = frozenset({StepState.UNKNOWN, StepState.UNDO_FAILED, StepState.DRIFTED})
@@ -23,9 +24,8 @@ SETTLE_AS = {"happened", "never_happened", "undone_by_hand", "left_standing"}
 
 
 def check_right(user: User, right: str, run: Run) -> None:
-    """NotAllowed, naming the right, unless this person has it and belongs to the run's team."""
-    allowed = user.is_active and user.has_perm(f"runs.{right}")
-    if not allowed or not (user.is_superuser or run.team.members.filter(pk=user.pk).exists()):
+    """NotAllowed, naming the right, unless this person has it in the run's team."""
+    if f"runs.{right}" not in rights.held(user, run.team):
         raise NotAllowed(f"You may not do this: it wants the right “{right.replace('_', ' ')}” in the team {run.team}.")
 
 

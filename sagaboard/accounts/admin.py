@@ -9,6 +9,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from guardian.admin import GuardedModelAdmin
 
 from sagaboard.accounts.models import Team, Token, User
 
@@ -46,7 +47,9 @@ class PersonAdmin(PeopleAdmin):
 
 
 @admin.register(Team)
-class TeamAdmin(ModelAdmin):
+class TeamAdmin(GuardedModelAdmin):
+    """Which groups and people have a right over the team without belonging to it is under "Object permissions"."""
+
     filter_horizontal = ("members",)
     search_fields = ("name",)
 

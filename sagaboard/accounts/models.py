@@ -7,7 +7,7 @@ import hashlib
 import secrets
 from typing import Self
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, Group
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -54,10 +54,32 @@ class Team(models.Model):
     members = models.ManyToManyField(User, related_name="teams", blank=True)
 
     class Meta:
-        permissions = [("view_team_runs", "Can see the team's runs"), ("decide_for_team", "Can decide what the team's runs would send")]
+        # What somebody may do for this team without belonging to it; see accounts/rights.py.
+        permissions = [
+            ("view_team_runs", "Can see the team's runs"),
+            ("take_for_team", "Can take over and stop the team's runs"),
+            ("compensate_for_team", "Can undo the team's runs"),
+            ("override_for_team", "Can undo the team's runs past a call that went out"),
+            ("settle_for_team", "Can settle steps of the team's runs"),
+            ("decide_for_team", "Can decide what the team's runs would send"),
+            ("correct_for_team", "Can send corrections of the team's runs"),
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+
+class ShippedRight(models.Model):
+    """A right that a role came with. It is given once: what an admin takes from a role, no later migration gives back."""
+
+    role = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="shipped")
+    right = models.CharField(max_length=100)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["role", "right"], name="shipped_right_once")]
+
+    def __str__(self) -> str:
+        return f"{self.role}: {self.right}"
 
 
 class Scope(models.TextChoices):
