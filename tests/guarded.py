@@ -23,12 +23,14 @@ TOGETHER = "tests/faults/test_together.py::test_eng_"
 GIT = "tests/runs/connectors/test_git.py::test_eng_"
 HISTORY = "tests/histories/test_histories.py::test_a_known_history_goes_as_the_model_says"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
+MATRIX = "tests/faults/test_matrix.py::test_sec_01_"
 MIGRATION = "tests/runs/connectors/test_migration.py::test_eng_"
 MAIL = "tests/runs/connectors/test_mail.py::test_out_"
 NOTICES = "tests/outbox/test_notices.py::test_"
 PAIRS = "tests/runs/test_pairs.py::test_who_meets_comes_out_as_one_after_the_other"
 PARTNER = "tests/runs/connectors/test_partner.py::test_out_"
 QUEUES = "tests/runs/test_queues.py::test_"
+RIGHTS = "tests/runs/test_rights.py::test_"
 RULES = "tests/runs/test_behaviour.py::test_"
 SECURITY = "tests/faults/test_security.py::test_"
 SLACK = "tests/runs/connectors/test_slack.py::test_"
@@ -1658,7 +1660,7 @@ ACCESS = [
         "SEC-01",
         "runs are those of one's teams",
         "runs/models/run.py",
-        "return self.filter(Q(team__in=user.teams.all()) | Q(team__in=watched) | Q(owner=user)).distinct()",
+        "return self.filter(Q(team__in=teams_shown(user)) | Q(owner=user))",
         "return self",
         f"{SECURITY}sec_01_what_belongs_to_another_team_is_not_there",
     ),
@@ -1669,6 +1671,31 @@ ACCESS = [
         "        return self.filter(team=token.team_id)\n",
         "        return self\n",
         f"{SECURITY}sec_01_a_token_of_another_team_opens_nothing",
+    ),
+    guard(
+        "SEC-01",
+        "what people do to a run wants the right by name",
+        "runs/services/people.py",
+        'if f"runs.{right}" not in rights.held(user, run.team):',
+        "if not user.is_active:",
+        f"{MATRIX}in_the_own_team_each_role_does_what_it_may_and_nothing_else[read-only]",
+    ),
+    guard(
+        "SEC-01",
+        "a role counts in the teams one belongs to",
+        "sagaboard/accounts/rights.py",
+        "grant in granted or (member and user.has_perm(right))",
+        "grant in granted or user.has_perm(right)",
+        f"{MATRIX}of_another_team_each_role_meets_nothing[admin]",
+    ),
+    guard(
+        "SEC-01",
+        "a grant over one team counts for that team",
+        "sagaboard/accounts/rights.py",
+        'of_role | Q(pk__in=granted(user, ON_TEAM[right]).values("pk"))',
+        'of_role | Q(pk__in=Team.objects.values("pk") if granted(user, ON_TEAM[right]) else [])',
+        f"{RIGHTS}who_may_decide_for_a_team_sees_its_items_and_not_its_runs",
+        f"{RIGHTS}who_may_correct_for_a_team_sees_its_corrections_and_not_its_runs",
     ),
     guard(
         "SEC-03",

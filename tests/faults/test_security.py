@@ -79,25 +79,6 @@ def _without_numbers(answer):
     return re.sub(r"[0-9]+|value=\"[^\"]*\"|X-CSRFToken[^}]*", "", answer.content.decode())
 
 
-def test_sec_01_their_own_team_sees_its_objects(scene, team):
-    for role in ROLES:
-        member = signed_in(make_user(f"member-{role}", roles=(role,), team=team))
-        for route in pages("run", "item", "correction"):
-            answer = member.get(path_of(route, scene))
-            # 422: an address that is asked with what to look for.
-            assert answer.status_code in (200, 204, 405, 422), (role, route, answer.status_code)
-
-
-def test_sec_01_who_has_no_role_changes_nothing(scene, team):
-    reader = signed_in(make_user("reader", roles=("read-only",), team=team))
-    item = Item.objects.get(pk=scene["item"])
-    told = {"digest": item.digest, "reason": "because", "fate": "drop", "confirm": "yes", "name": "ci", "yes": f"{item.pk}:{item.digest}"}
-    before = state_of_everything()
-    for route in pages("run", "item", "correction", "govern"):
-        assert reader.post(path_of(route, scene), told).status_code < 500, route
-    assert state_of_everything() == before
-
-
 def state_of_everything():
     with connection.cursor() as cursor:
         found = {}
