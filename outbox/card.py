@@ -115,10 +115,6 @@ class Card:
         return self.version.as_read if self.is_whole else ""
 
     @property
-    def four_eyes(self) -> bool:
-        return self.item.policy is None or self.item.policy.four_eyes
-
-    @property
     def fates(self) -> list[Fate]:
         return fates(self.item)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.db import transaction
 
-from outbox.models import Policy, PolicyVersion
+from outbox.models import Item, Policy, PolicyVersion
+from outbox.policies import policy_for
 from sagaboard.accounts.models import User
 
 FIELDS = ("capability", "audience", "needs_yes", "quorum", "four_eyes", "open_for", "bulk", "editable", "domains")
@@ -20,7 +21,16 @@ def save(form: Any, *, by: User) -> Policy:
         policy.save()
         form.save_m2m()
         keep(policy, by=by)
+        _reach_what_waits()
         return policy
+
+
+def _reach_what_waits() -> None:
+    """A policy that is more specific than the one an open item is under counts for it too, with what it was queued under."""
+    for item in Item.objects.open().select_related("step"):
+        found = policy_for(item.step.capability, item.step.audience)
+        if found.pk and found.pk != item.policy_id:
+            Item.objects.filter(pk=item.pk).update(policy=found)
 
 
 def next_version(policy: Policy) -> None:

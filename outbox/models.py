@@ -110,7 +110,7 @@ class ItemQuerySet(models.QuerySet["Item"]):
         newest = Version.objects.filter(item=OuterRef("pk")).order_by("-number").values("edited_by")[:1]
         run = "step__run__"
         asked = Q(**{f"{run}owner": user}) | Q(**{f"{run}token__person": user}) | Q(step__asked_by=user) | Q(**{f"{run}opened_by": user})
-        apply = Q(policy=None) | Q(policy__four_eyes=True)
+        apply = Q(policy=None) | Q(policy__four_eyes=True) | Q(wanted_four_eyes=True)
         return self.model.objects.annotate(editor=Subquery(newest)).filter(apply, asked | Q(editor=user.pk)).values("pk")
 
     def matching(self, text: str) -> Self:
@@ -179,6 +179,10 @@ class Item(models.Model):
     # What is decided on: the newest version.
     digest = models.CharField(max_length=64)
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, null=True, related_name="+")
+    # What the policy wanted when the call was queued: one that changed since may want more of it, never less.
+    wanted_yes = models.BooleanField(default=False, db_default=False)
+    wanted_quorum = models.PositiveIntegerField(default=1, db_default=1)
+    wanted_four_eyes = models.BooleanField(default=False, db_default=False)
     queued_at = models.DateTimeField()
     awaiting_since = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -220,7 +224,16 @@ class Item(models.Model):
 
     @property
     def quorum(self) -> int:
-        return self.policy.quorum if self.policy else 1
+        return max(self.policy.quorum if self.policy else 1, self.wanted_quorum)
+
+    @property
+    def four_eyes(self) -> bool:
+        return self.policy is None or self.policy.four_eyes or self.wanted_four_eyes
+
+    def put_under(self, policy: Policy) -> None:
+        """What counts for it from now; the caller saves it. An unsaved policy is the one built in."""
+        self.policy = policy if policy.pk else None
+        self.wanted_yes, self.wanted_quorum, self.wanted_four_eyes = policy.needs_yes, policy.quorum, policy.four_eyes
 
     def standing(self) -> list[Decision]:
         """The decisions that count for what is decided on now."""

@@ -27,7 +27,7 @@ def needs_yes(item: Item) -> bool:
     """Gates and whatever clients see always need a person."""
     if item.is_gate or item.step.audience == Audience.CLIENTS:
         return True
-    return item.policy is None or item.policy.needs_yes
+    return item.policy is None or item.policy.needs_yes or item.wanted_yes
 
 
 def disabled_why(item: Item) -> str:
@@ -57,7 +57,7 @@ class Approver:
 
     def same_eyes(self, item: Item) -> str:
         """Four eyes: not by whoever owns the run, answers for a token that asked, opened it, or edited the payload last."""
-        if item.policy is not None and not item.policy.four_eyes:
+        if not item.four_eyes:
             return ""
         run = item.step.run
         theirs = {

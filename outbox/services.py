@@ -22,20 +22,18 @@ def queue(run: Run, step: Step) -> Item:
     rendered = release.render(step, registry.find(step.capability))
     assert rendered is not None, "queued by code that defines it"
     payload, version = rendered
-    policy = policy_for(step.capability, step.audience)
     item, created = Item.objects.get_or_create(
         step=step,
         defaults={
             "digest": release.digest_of(payload, version),
-            "policy": policy if policy.pk else None,
             "queued_at": run.now,
             "is_gate": step.is_gate,
         },
     )
     if not created:
         item.state, item.closed_at, item.is_gate = ItemState.HELD, None, step.is_gate
-        item.policy = policy if policy.pk else None
         item.decisions.filter(voided_at=None).update(voided_at=run.now)
+    item.put_under(policy_for(step.capability, step.audience))
     release.add_version(run, item, payload, args=step.args, version=version, made_by=_who_asked(run, step))
     item.save()
     if item.is_gate:

@@ -107,7 +107,9 @@ def test_out_07_either_it_went_before_or_it_is_withdrawn(alice, run, monkeypatch
         assert (went, step.closed_why) == ([], "withdrawn")
     else:
         assert (went, step.state) == (["news"], StepState.SENT)
-    assert item_of(run, "also").state == ItemState.WITHDRAWN
+    # Red after the pivot: what was approved is kept back for a person to say what becomes of it.
+    left = ItemState.APPROVED if run.state == RunState.STUCK else ItemState.WITHDRAWN
+    assert item_of(run, "also").state == left
 
 
 # APR-01
@@ -649,3 +651,13 @@ def test_ui_02_every_button_pressed_twice_at_once_changes_one_thing(alice, token
     changes = run.entries.filter(seq__gt=before).exclude(event__in=["item.refused", "step.closed", "run.paged"])
     assert changes.count() == (0 if door == "drop" else 1)
     assert Decision.objects.count() == (1 if door in ("approve", "reject") else 0)
+
+
+def test_ui_02_a_yes_pressed_twice_where_two_are_wanted_counts_once(alice, carol, token):
+    set_policy(quorum=2)
+    item = item_of(make_released(token=token), "tell")
+    answers = run_together(*[partial(press, alice, item)] * 2)
+    assert [answer.status_code for answer in answers] == [302, 302]
+    assert (Decision.objects.count(), reread(item).state) == (1, ItemState.AWAITING)
+    assert press(carol, item).status_code == 302
+    assert reread(item).state == ItemState.APPROVED

@@ -127,3 +127,50 @@ def test_those_a_policy_names_decide_and_nobody_else(token, alice, team):
         services.approve(item, digest=item.digest, by=alice)
     services.approve(item, digest=item.digest, by=carol)
     assert reread(item).state == ItemState.APPROVED
+
+
+def waiting_under(token, **rules):
+    """An item that was queued under these rules, and their row."""
+    policy = set_policy(**rules)
+    return item_of(make_released(token=token), "tell"), policy
+
+
+def change(client, policy, **rules):
+    told = {**RULES, "quorum": policy.quorum, **rules}
+    assert client.post(f"/policies/{policy.pk}/", {name: value for name, value in told.items() if value != ""}).status_code == 302
+
+
+def test_a_looser_policy_takes_nothing_from_what_was_queued_under_the_stricter_one(client, admin, token, alice, team):
+    item, policy = waiting_under(token, quorum=2)
+    change(client, policy, quorum=1, four_eyes="")
+    services.approve(item, digest=item.digest, by=alice)
+    assert reread(item).state == ItemState.AWAITING
+    owner = item.step.run.owner
+    owner.groups.set(alice.groups.all())
+    with pytest.raises(NotDecidable, match="someone else must approve it"):
+        services.approve(item, digest=item.digest, by=owner)
+    services.approve(item, digest=item.digest, by=make_user("carol", roles=("reviewer",), team=team))
+    assert reread(item).state == ItemState.APPROVED
+    later = item_of(make_released(token=token), "tell")
+    services.approve(later, digest=later.digest, by=alice)
+    assert reread(later).state == ItemState.APPROVED
+
+
+def test_a_stricter_version_counts_for_what_waits_and_the_decision_names_it(client, admin, token, alice):
+    item, policy = waiting_under(token)
+    change(client, policy, quorum=2)
+    services.approve(item, digest=item.digest, by=alice)
+    assert reread(item).state == ItemState.AWAITING
+    assert Decision.objects.get().policy_version == f"{policy.pk}@2"
+
+
+def test_a_new_policy_that_is_more_specific_reaches_what_waits_and_keeps_what_it_was_queued_under(client, admin, token, alice, bob):
+    item, policy = waiting_under(token, quorum=2)
+    stricter = {**RULES, "audience": "clients", "quorum": 1, "people": [bob.pk]}
+    assert client.post("/policies/new/", stricter).status_code == 302
+    item = reread(item)
+    assert (item.policy.audience, item.quorum) == ("clients", 2)
+    with pytest.raises(NotDecidable, match="may not decide"):
+        services.approve(item, digest=item.digest, by=alice)
+    services.approve(item, digest=item.digest, by=bob)
+    assert reread(item).state == ItemState.AWAITING
