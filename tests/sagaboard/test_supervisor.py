@@ -275,7 +275,7 @@ def make_busy(state, port):
     """A task and a request have begun that won't end by themselves."""
     task, request = state / "task-begun", state / "request-begun"
     broker = json.loads((state / "valkey.json").read_text())
-    with Celery(broker=f"redis://:{broker['password']}@127.0.0.1:{broker['port']}/0") as sender:
+    with Celery(broker=f"redis://:{broker['password']}@127.0.0.1:{broker['port']}/0", set_as_current=False) as sender:
         sender.send_task("tests.sagaboard.small.doze", [str(task)])
     with embedded.socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"GET /doze?{request} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
