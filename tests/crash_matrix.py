@@ -41,10 +41,10 @@ DO = [
     "commit.before@step.started", "claim.committed", "prepare.before", "prepare.called", "commit.before@step.prepared",
     "prepare.committed", "do.before", "do.after", "commit.before@step.done", "done.committed",
 ]  # fmt: skip
-LOOK = ["commit.before@step.unknown", "look.claimed", "look.after"]
+LOOK = ["commit.before@step.unknown", "look.claimed", "look.before", "look.after"]
 PRESS = ["commit.before@run.compensating", f"publish.before@{WALK}", "commit.after@run.compensating"]
 UNDO = [
-    "walk.claimed", "undo.checked", "commit.before@undo.started", "undo.before", "undo.after", "undo.verified",
+    "walk.claimed", "undo.looking", "undo.looked", "undo.checked", "commit.before@undo.started", "undo.before", "undo.after", "undo.verified",
     "commit.before@undo.verified", "undo.committed", "commit.before@run.compensated", "walk.finished",
 ]  # fmt: skip
 WRITE = ["commit.before@correction.edited", f"publish.before@{DELIVER}"]
@@ -60,13 +60,10 @@ PARTS: dict[str, tuple[list[str], list[str], list[str], str]] = {
     "correct": ([SHOW], WRITE, CORRECT, "told"),
     "send": ([KEYED, SEND], YES, GO, "sent"),
 }
-# Where the answer is that nobody knows: the call may have begun, its record is lost, and nothing can look or repeat.
+# Where the answer is that nobody knows: the call may have begun, its record is lost, and nothing can look or repeat. (Before what
+# `prepare` found is committed it can't have begun.)
 MAY_HAVE_BEGUN = {
     BLIND: {
-        "claim.committed",
-        "prepare.before",
-        "prepare.called",
-        "commit.before@step.prepared",
         "prepare.committed",
         "do.before",
         "do.after",

@@ -355,8 +355,8 @@ ENGINE = [
         "ENG-07",
         "without a probe a person decides",
         "runs/engine/invoke.py",
-        "(record.repeatable if capability.honours_key else record.for_a_person)(attempt)",
-        "record.repeatable(attempt)",
+        "elif capability.honours_key:",
+        "elif True:",
         f"{LOST}07_without_a_probe_the_run_stops_for_a_person",
     ),
     guard(
@@ -1764,6 +1764,22 @@ BESIDE_THE_MODEL = [
         "if yes.by is None or not yes.by.is_active:",
         "if yes.by is None:",
         f"{HISTORY}[an_account_closed_after_its_yes]",
+    ),
+    guard(
+        "ENG-07",
+        "a call that was lost before what it prepared was committed is known not to have happened",
+        "runs/engine/invoke.py",
+        'if capability.has("prepare") and not attempt.has_prepared:',
+        "if False:",
+        "tests/runs/test_late.py::test_what_was_lost_before_its_call_is_no_riddle_even_where_nothing_can_look",
+    ),
+    guard(
+        "ENG-07",
+        "a call that may have been made before its worker was lost is not made again",
+        "runs/engine/invoke.py",
+        'if capability.has("prepare") and not attempt.has_prepared:',
+        'if capability.has("prepare"):',
+        "tests/runs/test_late.py::test_what_was_lost_before_its_call_is_no_riddle_even_where_nothing_can_look",
     ),
     guard(
         "HISTORIES",

@@ -154,7 +154,10 @@ class _Undo:
         ends, pause = time.monotonic() + patience_of(self.capability.verify_for), 0.2
         while True:
             try:
-                return bounded(method, self.call)
+                reach("undo.looking", self.capability.name, self.held.run_id)
+                says = bounded(method, self.call)
+                reach("undo.looked", self.capability.name, self.held.run_id)
+                return says
             except Exception:
                 if time.monotonic() + pause > ends:
                     raise

@@ -60,7 +60,7 @@ def _prepare(attempt: Attempt) -> bool:
 
 
 def look(run_id: int, step_id: int) -> None:
-    """Finds out what became of a call: by its target, else by asking again with the same key, else by a person."""
+    """Finds out what became of a call: by its target, else by the log, else by asking again with the same key, else by a person."""
     attempt = claim.to_look(run_id, step_id)
     if attempt is None:
         return
@@ -70,8 +70,9 @@ def look(run_id: int, step_id: int) -> None:
         record.repeatable(attempt)
         return
     if not capability.has("probe"):
-        (record.repeatable if capability.honours_key else record.for_a_person)(attempt)
+        _without_probe(attempt)
         return
+    reach("look.before", capability.name, run_id)
     try:
         effect = attempt.begin(capability.probe)
         reach("look.after", capability.name, run_id)
@@ -82,3 +83,14 @@ def look(run_id: int, step_id: int) -> None:
         record.not_found(attempt)
     else:
         record.done(attempt, effect, how="probed")
+
+
+def _without_probe(attempt: Attempt) -> None:
+    capability = attempt.capability
+    if capability.has("prepare") and not attempt.has_prepared:
+        # `do` is called only once what `prepare` found is committed; a worker that wakes now does not get to commit it.
+        record.not_begun(attempt)
+    elif capability.honours_key:
+        record.repeatable(attempt)
+    else:
+        record.for_a_person(attempt)

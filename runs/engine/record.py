@@ -169,6 +169,15 @@ def repeatable(attempt: Attempt) -> None:
             _to_a_person(run, step)
 
 
+def not_begun(attempt: Attempt) -> None:
+    """The log shows that the worker was lost before it could call."""
+    with locked_run(attempt.run_id) as run:
+        step = _fenced(run, attempt, StepState.UNKNOWN)
+        if step is not None:
+            run.append("step.probed", step=step, attempt=attempt.number, found=False, conclusive=True, why="it was never called")
+            _nothing_happened(run, step, attempt.capability, why="it was never called")
+
+
 def _nothing_happened(run: Run, step: Step, capability: Capability[Any], why: str = "nothing happened, looked for it") -> None:
     if not run.is_going_forward or step.tries >= capability.retry.attempts:
         step.error = f"{why}; {step.error}".strip("; ")

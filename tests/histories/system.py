@@ -231,6 +231,7 @@ class System:
         attempt = claim.to_do(self.run.pk, self._pk(ref))
         if attempt is None:
             return 0
+        assert invoke._prepare(attempt)
         attempt.capability.do(attempt.call)
         self.attempts[ref, attempt.number] = attempt
         return attempt.number

@@ -239,6 +239,33 @@ def test_a_failed_run_with_nothing_left_holds_up_nobody(token, monkeypatch):
     assert do(make_run(token=token, plan=ONE, retry_of=run.pk), "one").state == "done"
 
 
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(("at", "then"), [("prepare", "requested"), ("do", "unknown")])
+def test_what_was_lost_before_its_call_is_no_riddle_even_where_nothing_can_look(token, at, then):
+    """What `prepare` found is committed before the call, so the log knows which of the two it was."""
+    run = make_run(token=token, plan=[{"ref": "b", "capability": "blind_thing", "args": {"name": "b"}}])
+
+    def die(*args):
+        raise Killed
+
+    world.before[at] = die
+    with pytest.raises(Killed):
+        do(run, "b")
+    world.before.clear()
+    step = run.steps.get()
+    late = claim._attempt(run, step, BlindThing(), 60.0, None)
+    lose(step)
+    invoke.look(run.pk, step.pk)
+    assert run.steps.get().state == then
+    # Whoever was only slow, and not dead, may not go on to the call.
+    assert not record.prepared(late, {"was": None})
+    invoke.invoke(run.pk, step.pk)
+    assert [what for what, _, _ in world.ledger].count("do") == (then == "requested")
+
+
 def test_a_call_that_is_asked_again_with_the_same_key_says_so_in_the_log(token, monkeypatch):
     monkeypatch.setattr(BlindThing, "honours_key", True)
     run = make_run(token=token, plan=[{"ref": "b", "capability": "blind_thing", "args": {"name": "b"}}])
