@@ -44,8 +44,8 @@ DO = [
 LOOK = ["commit.before@step.unknown", "look.claimed", "look.before", "look.after"]
 PRESS = ["commit.before@run.compensating", f"publish.before@{WALK}", "commit.after@run.compensating"]
 UNDO = [
-    "walk.claimed", "undo.looking", "undo.looked", "undo.checked", "commit.before@undo.started", "undo.before", "undo.after", "undo.verified",
-    "commit.before@undo.verified", "undo.committed", "commit.before@run.compensated", "walk.finished",
+    "walk.claimed", "undo.looking", "undo.looked", "undo.checked", "commit.before@undo.started", "undo.before", "undo.after",
+    "undo.verified", "commit.before@undo.verified", "undo.committed", "commit.before@run.compensated", "walk.finished",
 ]  # fmt: skip
 WRITE = ["commit.before@correction.edited", f"publish.before@{DELIVER}"]
 CORRECT = ["correct.claimed", "correct.before", "correct.after", "commit.before@correction.sent", "correct.committed"]
