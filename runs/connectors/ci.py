@@ -91,11 +91,11 @@ def _environment(at: Target, call: Call[RunCIArgs]) -> dict[str, str]:
 
 
 def _tail(output: IO[bytes]) -> str:
-    """The last lines of the output, where a pipeline says what was wrong."""
+    """The last lines of the output that say something, where a pipeline says what was wrong."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - TAIL_BYTES))
-    lines = [line for line in output.read().decode(errors="replace").splitlines() if line.strip()]
-    return " / ".join(short(line, TAIL_LINE) for line in lines[-TAIL_LINES:])
+    lines = [line for line in output.read().decode(errors="replace").splitlines() if any(map(str.isalnum, line))]
+    return " / ".join(short(line.strip(), TAIL_LINE) for line in lines[-TAIL_LINES:])
 
 
 def _by_url(at: Target, call: Call[RunCIArgs]) -> JSON:
