@@ -33,7 +33,7 @@ def test_a_green_pipeline_gives_its_result(settings):
 
 
 def test_a_red_pipeline_is_a_failed_step_with_the_last_lines(settings):
-    by_command(settings, "print('noise\\n' * 50 + 'FAILED test_invoice\\n-----\\n', flush=True); import sys; sys.exit('1 failed, 11 passed')")
+    by_command(settings, "print('noise\\n' * 50 + 'FAILED test_invoice\\n---', flush=True); import sys; sys.exit('1 failed, 11 passed')")
     with pytest.raises(NoEffect, match=r"CI is red \(exit code 1\)\. .*FAILED test_invoice / 1 failed, 11 passed"):
         run()
 
