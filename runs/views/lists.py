@@ -8,7 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from runs.models import LogEntry, Run, Step
 from runs.run_list import FILTERS, Wanted, board
@@ -16,7 +16,7 @@ from sagaboard.web import PageRequest
 
 
 @login_required
-@require_GET
+@require_safe
 def home(request: PageRequest) -> HttpResponse:
     """A reviewer who belongs to no team lands where their work is."""
     runs = Run.objects.visible_to(request.user)
@@ -24,7 +24,7 @@ def home(request: PageRequest) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def index(request: PageRequest) -> HttpResponse:
     newest = LogEntry.objects.newest_id()
     if request.htmx and request.GET.get("at") == str(newest):
@@ -65,7 +65,7 @@ def _kept(request: PageRequest) -> str:
 
 
 @login_required
-@require_GET
+@require_safe
 def go(request: PageRequest) -> HttpResponse:
     """Jumps to what the text names: a run, a ticket, a step's key, an entry's hash; else searches."""
     text = request.GET.get("q", "").replace("\x00", "").strip()[:200]

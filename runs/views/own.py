@@ -7,7 +7,7 @@ import zoneinfo
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from runs import logwords
 from runs.forms import SettingsForm
@@ -18,7 +18,7 @@ PAGE = 100
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def me(request: PageRequest) -> HttpResponse:
     form = SettingsForm(request.POST or None, instance=request.user)
     if request.method == "POST" and form.is_valid():
@@ -31,7 +31,7 @@ def me(request: PageRequest) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def audit(request: PageRequest) -> HttpResponse:
     """What people and tokens did, newest first."""
     given = {name: request.GET.get(name, "").replace("\x00", "").strip()[:200] for name in ("who", "run", "kind", "before")}

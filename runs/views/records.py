@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from runs import log, logwords
 from runs import report as reports
@@ -17,7 +17,7 @@ PAGE = 100
 
 
 @login_required
-@require_GET
+@require_safe
 def log_page(request: PageRequest, number: int) -> HttpResponse:
     run = find_run(request, number)
     entries = run.entries.newest_first().select_related("step")
@@ -39,7 +39,7 @@ def log_page(request: PageRequest, number: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def log_lines(request: PageRequest, number: int) -> StreamingHttpResponse:
     """The whole log as JSON lines, with its hashes."""
     run = find_run(request, number)
@@ -49,13 +49,13 @@ def log_lines(request: PageRequest, number: int) -> StreamingHttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def report(request: PageRequest, number: int) -> HttpResponse:
     return render(request, "runs/report.html", reports.of(find_run(request, number)))
 
 
 @login_required
-@require_GET
+@require_safe
 def report_text(request: PageRequest, number: int) -> HttpResponse:
     """The report in Markdown, to paste into a post-mortem."""
     text = render_to_string("runs/report.md", reports.of(find_run(request, number)))
@@ -63,7 +63,7 @@ def report_text(request: PageRequest, number: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def report_data(request: PageRequest, number: int) -> JsonResponse:
     """The report as data."""
     return JsonResponse(reports.as_data(find_run(request, number)), json_dumps_params={"indent": 2, "ensure_ascii": False})

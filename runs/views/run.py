@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from runs import blast_radius, facts, services
 from runs.exceptions import Refused
@@ -20,13 +20,13 @@ from sagaboard.web import PageRequest
 
 
 @login_required
-@require_GET
+@require_safe
 def run_page(request: PageRequest, number: int) -> HttpResponse:
     return render(request, "runs/run.html", context_of(request, number))
 
 
 @login_required
-@require_GET
+@require_safe
 def live(request: PageRequest, number: int) -> HttpResponse:
     """The changed regions; 204, at the price of one query, while the log has not grown."""
     seq = request.GET.get("seq", "")
@@ -127,37 +127,37 @@ DROP = Question(
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def leave(request: PageRequest, number: int) -> HttpResponse:
     return _ask(request, number, LEAVE, services.leave_standing)
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def pause(request: PageRequest, number: int) -> HttpResponse:
     return _ask(request, number, PAUSE, services.pause_run)
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: PageRequest, number: int) -> HttpResponse:
     return _ask(request, number, STOP, services.stop_run)
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def confirm(request: PageRequest, number: int) -> HttpResponse:
     return _ask(request, number, CONFIRM, services.confirm_green)
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def refuse(request: PageRequest, number: int, step: int) -> HttpResponse:
     return _ask(request, number, REFUSE, services.refuse_held, step=find_step(request, number, step))
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def drop(request: PageRequest, number: int, step: int) -> HttpResponse:
     return _ask(request, number, DROP, services.drop_send, step=find_step(request, number, step))
 

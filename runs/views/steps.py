@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from runs import blast_radius, facts, logwords, registry, rights, services
 from runs.exceptions import Refused
@@ -19,13 +19,13 @@ from sagaboard.web import PageRequest
 
 
 @login_required
-@require_GET
+@require_safe
 def step_page(request: PageRequest, number: int, step: int) -> HttpResponse:
     return render(request, "runs/step.html", _context(request, find_step(request, number, step)))
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def settle(request: PageRequest, number: int, step: int) -> HttpResponse:
     """A person states how the step ended; the machine looks once more, and what it saw stands beside it."""
     found = find_step(request, number, step)

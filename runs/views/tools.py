@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from runs import drills
 from runs.exceptions import NotAllowed, Refused
@@ -21,7 +21,7 @@ from sagaboard.web import PageRequest
 
 
 @login_required
-@require_GET
+@require_safe
 def capabilities(request: PageRequest) -> HttpResponse:
     tools = all_tools(request.user)
     context = {
@@ -39,7 +39,7 @@ def capabilities(request: PageRequest) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def capability(request: PageRequest, name: str) -> HttpResponse:
     tool = one_tool(name, request.user)
     if tool is None or tool.record is None:
@@ -60,7 +60,7 @@ def capability(request: PageRequest, name: str) -> HttpResponse:
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def drill(request: PageRequest, name: str) -> HttpResponse:
     """Arguments first; then what would be touched, named, and the second press."""
     record = get_object_or_404(CapabilityRecord, name=name)
@@ -69,7 +69,7 @@ def drill(request: PageRequest, name: str) -> HttpResponse:
     except NotAllowed as exc:
         return render(request, "runs/drill.html", {"record": record, "refusal": exc.detail}, status=403)
     form = DrillForm(request.user, request.POST or None, initial={"arguments": drills.last_arguments(name)})
-    if request.method == "GET" or not form.is_valid():
+    if request.method != "POST" or not form.is_valid():
         return render(request, "runs/drill.html", {"record": record, "form": form}, status=422 if form.is_bound else 200)
     try:
         targets = sandboxes(form.cleaned_data["arguments"], name)
@@ -84,7 +84,7 @@ def drill(request: PageRequest, name: str) -> HttpResponse:
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def drill_due(request: PageRequest) -> HttpResponse:
     """All that are due: named first, with what each would touch; the press drills those that can be."""
     found = drills.due(request.user)
@@ -105,7 +105,7 @@ def _begun(request: PageRequest, one: drills.DueDrill, given: dict[str, Any]) ->
 
 
 @login_required
-@require_GET
+@require_safe
 def drilled(request: PageRequest, name: str, number: int) -> HttpResponse:
     """A drill's three steps, as far as it has come."""
     runs = Run.objects.visible_to(request.user).filter(is_drill=True, steps__capability=name)

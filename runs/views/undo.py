@@ -19,7 +19,7 @@ CAN_BE_UNDONE = (RunState.FAILED, RunState.STUCK, RunState.SUCCEEDED, RunState.L
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def compensate(request: PageRequest, number: int) -> HttpResponse:
     """GET looks and changes nothing; POST undoes exactly what was shown, or nothing."""
     run = find_run(request, number)
