@@ -8,6 +8,7 @@ from corrections.urls import audiences, templates
 from runs.api import api
 from sagaboard import health, people
 
+handler500 = "sagaboard.web.broken"
 urlpatterns = [
     path("", include("runs.urls")),
     path("outbox/", include("outbox.urls")),

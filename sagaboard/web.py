@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import zoneinfo
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.csrf import csrf_failure as django_csrf_failure
 from django_htmx.middleware import HtmxDetails
@@ -21,6 +22,8 @@ from sagaboard.accounts.models import User
 
 DEADLOCK = (errors.DeadlockDetected, errors.SerializationFailure)
 BLOCKED = (errors.LockNotAvailable, errors.IdleInTransactionSessionTimeout)
+HELD = "Somebody else holds what this needs. Nothing was done; try again in a few seconds."
+SHUT_OUT = "The database lets nobody else in at the moment. Nothing is lost; try again in a few seconds."
 
 
 class PageRequest(HttpRequest):
@@ -131,16 +134,23 @@ class RetryWhole:
                 exc = again
             else:
                 return found
-        return _busy(request) if isinstance(exc.__cause__, (*DEADLOCK, *BLOCKED)) else None
+        return _later(request, HELD, "503.html", framed=True) if isinstance(exc.__cause__, (*DEADLOCK, *BLOCKED)) else None
 
 
-def _busy(request: HttpRequest) -> HttpResponse:
-    detail = "Somebody else holds what this needs. Nothing was done; try again in a few seconds."
+def broken(request: HttpRequest) -> HttpResponse:
+    """The answer to what nobody expected. A database that lets nobody in, full or restarting, is asked again later."""
+    if isinstance(sys.exc_info()[1], OperationalError) and connection.connection is None:
+        return _later(request, SHUT_OUT, "500.html")
+    return HttpResponse(render_to_string("500.html"), status=500)
+
+
+def _later(request: HttpRequest, detail: str, template: str, *, framed: bool = False) -> HttpResponse:
+    """503, with when to come again. The frame is made from the database."""
     if request.path.startswith("/api/"):
         document = {"type": "/problems/busy", "title": "Busy", "status": 503, "detail": detail}
         answer: HttpResponse = JsonResponse(document, status=503, content_type="application/problem+json")
     else:
-        answer = render(request, "503.html", {"detail": detail}, status=503)
+        answer = HttpResponse(render_to_string(template, {"detail": detail}, request if framed else None), status=503)
     answer["Retry-After"] = "2"
     return answer
 
