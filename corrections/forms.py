@@ -96,7 +96,7 @@ class AudienceForm(forms.Form):
         owner = self.fields["owner"]
         assert isinstance(owner, forms.ModelChoiceField)
         owner.queryset = User.objects.filter(is_active=True).order_by("first_name", "username")
-        if not by.has_perm("corrections.change_audience"):
+        if audience is not None and not by.has_perm("corrections.change_audience"):
             # Its owner may say how a note reaches them and when it goes, not whose it is.
             del self.fields["name"], self.fields["owner"]
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db import IntegrityError
 
 from corrections import services, wording
@@ -89,6 +90,18 @@ def test_its_owner_says_how_and_when_but_not_whose_it_is(client):
     client.force_login(other)
     assert client.post(f"/audiences/{audience.pk}/", given()).status_code == 403
     assert client.post("/audiences/new/", given(owner=other.pk)).status_code == 403
+    shown = client.get("/audiences/new/").content.decode()
+    assert 'name="target"' not in shown
+    assert "An admin changes this." in shown
+
+
+def test_who_may_only_add_one_says_whose_it_is(client):
+
+    person = make_user("adder")
+    person.user_permissions.add(Permission.objects.get(codename="add_audience"))
+    client.force_login(person)
+    assert client.post("/audiences/new/", given(owner=person.pk)).status_code == 302
+    assert Audience.objects.get().owner == person
 
 
 def test_an_audience_that_saw_something_and_nobody_owns_is_loud(client, token):
