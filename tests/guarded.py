@@ -130,7 +130,7 @@ INGEST = [
         "    if used.step.done_at is None:\n"
         '        raise KeyReused("A call with this key is in progress.")\n'
         "    return Asked(used.step, new=False, replayed=True)",
-        f"{API}03_after_a_web_process_died_the_retry_gets_a_definite_answer[publish.before]",
+        f"{API}03_a_key_whose_call_has_not_ended_is_answered_with_its_step",
     ),
     guard(
         "API-03",

@@ -134,6 +134,14 @@ def test_api_02_two_that_look_before_either_writes_open_one_run(token, monkeypat
 # API-03
 
 
+def test_api_03_a_key_whose_call_has_not_ended_is_answered_with_its_step(agent):
+    run = open_run(agent)
+    first = agent.post(f"/runs/{run}/steps", ONE, Idempotency_Key="k", Prefer="wait=0")
+    again = agent.post(f"/runs/{run}/steps", ONE, Idempotency_Key="k", Prefer="wait=0")
+    assert (again.status_code, again.data["state"]) == (first.status_code, "requested")
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
 @pytest.mark.parametrize("point", ["publish.before", "publish.after"])
 def test_api_03_after_a_web_process_died_the_retry_gets_a_definite_answer(site, agent_token, point):
     """The key is committed with its intent, so it is never "in progress"; a retry meets what became of the first."""
