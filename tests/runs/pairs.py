@@ -172,8 +172,10 @@ def _unknown(run: Run, ref: str) -> Attempt:
     step = _call(run, ref)
     attempt = claim.to_do(run.pk, step.pk)
     assert attempt is not None
+    assert record.prepared(attempt, {"was": None})
     lose(step)
     invoke.look(run.pk, step.pk)
+    assert run.steps.get(pk=step.pk).state == StepState.UNKNOWN
     return attempt
 
 
