@@ -18,7 +18,7 @@ help:
 	@echo "make test    all tests (needs chromium)"
 	@echo "make screenshots  a picture of every page: light, dark and on a phone, into FOLDER=screenshots"
 	@echo "make lint    ruff, mypy, import-linter, djade"
-	@echo "make bench   how fast it is on this machine"
+	@echo "make bench   how fast it is on this machine, its pages too"
 	@echo "make histories  N=2000 random histories of a run beside a model of it; SEED=... for the same again"
 	@echo "make crash   something dies at every point of a call's life, cell by cell"
 	@echo "make guards  takes each guard out in a copy and shows that its test goes red"
@@ -45,6 +45,7 @@ demo up: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@$(RUN) -m tests.bench $(ARGS)
+	@$(RUN) -m tests.bench_pages $(ARGS)
 
 .PHONY: test chromium
 test: chromium $(INSTALLED)

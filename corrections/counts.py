@@ -6,12 +6,12 @@ from corrections.models import Correction
 from corrections.states import CorrectionState
 from runs import ages
 from sagaboard.accounts.models import User
-from sagaboard.web import Count, counts
+from sagaboard.web import Needs, counts
 
 
-def drafts_of(user: User) -> Count:
+def drafts_of(user: User) -> Needs:
     theirs = Correction.objects.sendable_by(user)
-    return Count(theirs.editable().count() + theirs.back_unsaid().count(), "hot", "for you to send")
+    return Needs(theirs.editable() | theirs.back_unsaid(), "hot", "for you to send")
 
 
 counts["corrections"] = drafts_of

@@ -328,8 +328,7 @@ def each_seen_when_utc(correction: Correction) -> list[str]:
 
 
 def _zone_of(correction: Correction) -> str:
-    owned = owner_of(correction.audience)
-    return owned.owner.time_zone if owned else "UTC"
+    return correction.owned.owner.time_zone if correction.owned else "UTC"
 
 
 def _when(signals: list[dict[str, Any]], zone: str) -> str:

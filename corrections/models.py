@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Self
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.db.models.functions import Now
 
 from corrections.states import EDITABLE, MOVES, OPEN, CorrectionState, Kind
@@ -32,6 +34,14 @@ class Audience(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+def read_owners(corrections: Iterable[Correction]) -> None:
+    """Fills `owned` of all of these, by one query."""
+    found = list(corrections)
+    owners = {one.name: one for one in Audience.objects.select_related("owner").filter(name__in={one.audience for one in found})}
+    for one in found:
+        one.owned = owners.get(one.audience)
 
 
 class TemplateQuerySet(models.QuerySet["Template"]):
@@ -140,7 +150,7 @@ class Correction(Leased):
     # The signals it corrects; the first one's capability posts it.
     steps = models.ManyToManyField(Step, related_name="corrections")
     state = models.CharField(max_length=16, choices=CorrectionState, default=CorrectionState.DRAFT)
-    kind = models.CharField(max_length=16, choices=Kind, default=Kind.CORRECTION)
+    kind = models.CharField(max_length=16, choices=Kind, default=Kind.CORRECTION, db_default=Kind.CORRECTION)
     # The one that went out before it in the same place: this says it in other words, or that it is back.
     follows = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="followed_by")
 
@@ -148,11 +158,11 @@ class Correction(Leased):
     place_kind = models.CharField(max_length=40)
     place_label = models.CharField(max_length=200)
     # What `correct` needs where a person chose another place than the signal's own.
-    place_address = models.JSONField(default=dict, blank=True)
+    place_address = models.JSONField(default=dict, db_default=Value({}, models.JSONField()), blank=True)
     # How many characters the place takes, who else sees it there, and what is said of a signal that isn't there any more.
     limit = models.PositiveIntegerField(null=True, blank=True)
-    readers = models.CharField(max_length=300, blank=True)
-    quote = models.TextField(blank=True)
+    readers = models.CharField(max_length=300, blank=True, default="", db_default="")
+    quote = models.TextField(blank=True, default="", db_default="")
     audience = models.CharField(max_length=120, blank=True)
     # Who gets the note, and where; empty where nobody owns the audience.
     recipient = models.CharField(max_length=200, blank=True)
@@ -167,19 +177,19 @@ class Correction(Leased):
     back_when = models.CharField(max_length=200, default="unknown, the owner will update")
     questions_to = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     # The words as the log gave them, to show what a person changed.
-    drafted = models.JSONField(default=dict, blank=True)
+    drafted = models.JSONField(default=dict, db_default=Value({}, models.JSONField()), blank=True)
     # None: worded as the code has it.
     template = models.ForeignKey(Template, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     revision = models.PositiveIntegerField(default=1)
     edited_by = models.CharField(max_length=200, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)
     # The open page that saved it last: what a page saved by itself is no stranger's change to it.
-    edited_in = models.CharField(max_length=32, blank=True)
+    edited_in = models.CharField(max_length=32, blank=True, default="", db_default="")
 
     key = models.CharField(max_length=64, unique=True)
     drafted_at = models.DateTimeField()
     # A client reads the signal: only a person may send this.
-    for_clients = models.BooleanField(default=False)
+    for_clients = models.BooleanField(default=False, db_default=False)
     # When it goes by itself, unless somebody stops it.
     goes_at = models.DateTimeField(null=True, blank=True)
     sent_by = models.CharField(max_length=200, blank=True)
@@ -191,7 +201,7 @@ class Correction(Leased):
     # An attempt began whose end is not known: it may be there.
     in_doubt = models.BooleanField(default=False)
     # The text of that attempt, which is what is there if it is found; the owner may have reworded it since.
-    doubted = models.TextField(blank=True)
+    doubted = models.TextField(blank=True, default="", db_default="")
     # Answers it got there, as of the last look; None where nobody can tell.
     replies = models.PositiveIntegerField(null=True, blank=True)
     replies_due_at = models.DateTimeField(null=True, blank=True)
@@ -238,6 +248,11 @@ class Correction(Leased):
     def get_absolute_url(self) -> str:
         return f"/corrections/{self.pk}/"
 
+    @cached_property
+    def owned(self) -> Audience | None:
+        """Its audience with the person who owns it, as read once; None where nobody does."""
+        return Audience.objects.select_related("owner").filter(name=self.audience).first() if self.audience else None
+
     @property
     def is_editable(self) -> bool:
         return self.state in EDITABLE
@@ -267,6 +282,10 @@ class Correction(Leased):
     def believed_for(self) -> dt.timedelta | None:
         """From the first signal until its readers were told; an exposure ends in the world, this one in their heads."""
         return self.sent_at - self.shown_since if self.sent_at and self.shown_since else None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN
 
     @property
     def said_back(self) -> Correction | None:

@@ -11,9 +11,10 @@ from django.db.models import Q
 from django.utils import timezone
 
 from corrections import drafting, places, services, wording
-from corrections.drafting import each_seen_when_utc, owner_of
-from corrections.models import Correction
+from corrections.drafting import each_seen_when_utc
+from corrections.models import Correction, read_owners
 from corrections.states import OPEN, CorrectionState
+from runs import news
 from runs.capability import Place
 from runs.models import LogEntry
 from sagaboard.accounts.models import User
@@ -34,6 +35,8 @@ WORDS = {
     "correction.dismissed": ("dismissed", "held"),
 }
 PAGE = 50
+# More that wait are not read line by line.
+AT_MOST = 200
 # Somebody who saved so recently is still at it.
 EDITING = dt.timedelta(seconds=60)
 LABELS = {
@@ -52,6 +55,11 @@ class Row:
     ownerless: bool
     mine: bool
 
+    @property
+    def is_back(self) -> bool:
+        """What it told of holds again, and this person can say so."""
+        return self.mine and self.correction.state == CorrectionState.SENT
+
 
 @dataclasses.dataclass(frozen=True)
 class Shelf:
@@ -59,6 +67,8 @@ class Shelf:
 
     waiting: list[Row]
     over: list[Row]
+    # The moment it was made, as `runs.news` names it.
+    at: str
 
     @property
     def seen(self) -> str:
@@ -114,6 +124,8 @@ class Editor:
     # The message that it is back, where that can be sent.
     back: list[list[wording.Part]]
     following: list[Correction]
+    # The moment it was made, as `runs.news` names it.
+    moment: str
 
     @property
     def is_editable(self) -> bool:
@@ -137,21 +149,22 @@ class Editor:
 
 def shelf_of(user: User) -> Shelf:
     """All that this person may see; what is over, a page of it."""
-    visible = Correction.objects.visible_to(user).with_everything()
-    sendable = Correction.objects.sendable_by(user)
-    mine = set(sendable.open().values_list("pk", flat=True)) | set(sendable.back_unsaid().values_list("pk", flat=True))
-    waiting = sorted(visible.open(), key=lambda one: (one.shown_until is not None, -one.drafted_at.timestamp()))
-    back = visible.back_unsaid()
-    over = visible.closed().exclude(pk__in=back.values("pk"))
-    return Shelf([_row(one, mine) for one in [*waiting, *back]], [_row(one, mine) for one in over[:PAGE]])
+    at = news.mark()
+    visible = Correction.objects.visible_to(user).select_related("run__owner")
+    needing = visible.open() | visible.back_unsaid()
+    waiting = sorted(needing[:AT_MOST], key=lambda one: (not one.is_open, one.shown_until is not None, -one.drafted_at.timestamp()))
+    over = list(visible.closed().exclude(pk__in=visible.back_unsaid().values("pk"))[:PAGE])
+    mine = set(Correction.objects.sendable_by(user).filter(pk__in=[one.pk for one in waiting]).values_list("pk", flat=True))
+    read_owners([*waiting, *over])
+    return Shelf([_row(one, mine) for one in waiting], [_row(one, mine) for one in over], at)
 
 
 def _row(correction: Correction, mine: set[int]) -> Row:
     return Row(correction, correction.state in OPEN and wording.is_ownerless(correction), correction.pk in mine)
 
 
-def editor_of(correction: Correction, user: User) -> Editor:
-    """What the editor shows of a correction this person may see."""
+def editor_of(correction: Correction, user: User, moment: str = "") -> Editor:
+    """What the editor shows of a correction this person may see, that was read after `moment` where one is named."""
     may = services.may_send(user, correction)
     return Editor(
         correction=correction,
@@ -169,6 +182,7 @@ def editor_of(correction: Correction, user: User) -> Editor:
         also_editing=_also_editing(correction, user),
         back=wording.message(drafting.back_of(correction, correction.run)) if may and correction.can_say_back else [],
         following=list(correction.followed_by.all()),
+        moment=moment or news.mark(),
     )
 
 
@@ -188,7 +202,7 @@ def _also_editing(correction: Correction, user: User) -> str:
 
 def addressee(correction: Correction) -> str:
     """Who gets it: the owner of the audience for a note, else the place it is posted to."""
-    owned = owner_of(correction.audience)
+    owned = correction.owned
     if correction.state in (CorrectionState.SENT, CorrectionState.SENDING) and correction.recipient:
         return correction.recipient
     if correction.place_kind == "note":

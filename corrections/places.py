@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from corrections.drafting import owner_of
 from corrections.models import Correction
 from runs import registry
 from runs.capability import JSON, Call, Capability, Message, Place
@@ -98,7 +97,7 @@ def _all_others(correction: Correction) -> list[Place]:
             found += capability.elsewhere(call_for(capability, step))
         except Exception:
             log.exception("%s can't say where else its signal could be corrected.", step)
-    owned = owner_of(correction.audience)
+    owned = correction.owned
     if owned is not None and owned.address and correction.place_kind != "note":
         quote = f"You get this because you own “{owned}”: {correction.place_label} was not possible."
         label = f"a note to {owned.owner}, who owns {owned}"

@@ -100,11 +100,10 @@ def _untold() -> dict[int, int]:
 def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
     """Who would hear of it if these steps were undone: one line a place."""
     found: dict[str, Told] = {}
-    for step in steps:
-        if not step.seen_by_people or step.done_at is None:
-            continue
-        source = drafting.Source(step)
-        owned = drafting.owner_of(source.audience)
+    sources = [drafting.Source(step) for step in steps if step.seen_by_people and step.done_at is not None]
+    owners = {one.name: one for one in Audience.objects.select_related("owner").filter(name__in={source.audience for source in sources})}
+    for source in sources:
+        owned = owners.get(source.audience)
         who = str(owned.owner) if owned and source.place.kind == "note" else source.place.label
         told = Told(
             who,

@@ -16,6 +16,7 @@ from corrections.exceptions import NotSendable, StaleEdit
 from corrections.forms import Dismissal, Words
 from corrections.models import Correction
 from corrections.pages import editor_of, shelf_of
+from runs import news
 from runs.exceptions import NotAllowed
 from sagaboard.web import PageRequest
 
@@ -123,16 +124,18 @@ def autosave(request: PageRequest, correction_id: int) -> HttpResponse:
 @require_safe
 @login_required
 def live(request: PageRequest) -> HttpResponse:
-    """What changed since `seen`, on the list or on one correction's page; 204 if nothing did."""
-    asked = request.GET.get("id", "")
+    """What changed since `seen`, on the list or on one correction's page; 204 if nothing happened."""
+    if not news.since(request.GET.get("at", "")):
+        return HttpResponse(status=204)
+    asked, moment = request.GET.get("id", ""), news.mark()
     if asked.isdecimal() and len(asked) < 19:
-        shown = editor_of(_correction(request, int(asked)), request.user)
+        shown = editor_of(_correction(request, int(asked)), request.user, moment)
         context: dict[str, Any] = {"editor": shown, "editing": "editing" in request.GET}
         moved = shown.seen != request.GET.get("seen")
     else:
         found = shelf_of(request.user)
         context, moved = {"shelf": found}, found.seen != request.GET.get("seen")
-    return render(request, "corrections/_live.html", context) if moved else HttpResponse(status=204)
+    return render(request, "corrections/_live.html", {**context, "moved": moved})
 
 
 def _save(request: PageRequest, correction: Correction) -> HttpResponse:

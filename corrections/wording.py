@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from corrections.drafting import REVERTED, each_seen_when, owner_of, says_the_same, seen_when
+from corrections.drafting import REVERTED, each_seen_when, says_the_same, seen_when
 from corrections.models import Correction
 from corrections.states import EDITABLE, Kind
 from runs.states import StepState
@@ -253,7 +253,7 @@ def _one_note(signals: int) -> str:
 
 def is_ownerless(correction: Correction) -> bool:
     """A note that has nobody to go to."""
-    return correction.place_kind == "note" and owner_of(correction.audience) is None
+    return correction.place_kind == "note" and correction.owned is None
 
 
 def same_signal_sent(correction: Correction) -> bool:

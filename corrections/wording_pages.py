@@ -60,13 +60,18 @@ class Wording:
 
 
 def wording_of(kind: str, place_kind: str) -> Wording:
-    version = Template.objects.newest(kind, place_kind)
+    return _wording(kind, place_kind, Template.objects.newest(kind, place_kind))
+
+
+def _wording(kind: str, place_kind: str, version: Template | None) -> Wording:
     body = version.body if version else wording.BUILT_IN[kind]
     return Wording(kind, place_kind, f"{Kind(kind).label}: {PLACES[place_kind][:1].lower()}{PLACES[place_kind][1:]}", body, version)
 
 
 def wordings() -> list[Wording]:
-    return [wording_of(kind, place_kind) for kind in Kind.values for place_kind in PLACES]
+    newest = {(one.kind, one.place_kind): one for one in Template.objects.order_by("pk").select_related("by")}
+    kinds = [(kind, place_kind) for kind in Kind.values for place_kind in PLACES]
+    return [_wording(kind, place_kind, newest.get((kind, place_kind)) or newest.get((kind, ""))) for kind, place_kind in kinds]
 
 
 def example(kind: str, place_kind: str, user: User) -> Correction:

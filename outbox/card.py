@@ -6,6 +6,8 @@ import dataclasses
 import datetime as dt
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 from django.utils import timezone
 
@@ -14,10 +16,10 @@ from outbox.editing import is_editable
 from outbox.models import Decision, Item, Version
 from outbox.outcome import Outcome, outcome_of
 from outbox.payloads import Sheet, sheet
-from outbox.policies import Approver, approvers, disabled_why, was_served
+from outbox.policies import Reader, approvers, disabled_in_words
 from outbox.services import fates
 from outbox.states import Fate, ItemState
-from outbox.warnings import warnings_of
+from outbox.warnings import unusual, warnings_of
 from runs import registry
 from runs.models import Step
 from runs.states import HAS_ENDED_WELL, Audience, CheckState, StepState
@@ -51,7 +53,6 @@ class Card:
     # Why this person can't say yes, or no, and who could; "" where they can.
     why_not: str
     why_no_reject: str
-    approvers: list[User]
     decisions: list[Decision]
     is_owner: bool
     # What the newest version changed, or what changed since the version that this person had read.
@@ -64,6 +65,11 @@ class Card:
     @property
     def step(self) -> Step:
         return self.item.step
+
+    @cached_property
+    def approvers(self) -> list[User]:
+        """Who could say yes instead of this person."""
+        return approvers(self.item) if self.item.is_awaiting else []
 
     @property
     def expires_in(self) -> dt.timedelta | None:
@@ -140,30 +146,29 @@ class Card:
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
-def card_of(item: Item, user: User, *, read: str = "") -> Card:
-    """The card of an item that this person may see; `read` is the digest of the version they had before them."""
-    approver, rights = Approver(user), approvers(item) if item.is_awaiting else []
-    siblings = list(Item.objects.filter(step__run=item.step.run).exclude(pk=item.pk).with_everything().in_order())
+def card_of(item: Item, user: User, *, read: str = "", odd: dict[int, list[str]] | None = None) -> Card:
+    """The card of an item that was read for it; `read` is the digest of the version that this person had before them."""
+    approver, steps = Reader(user), list(item.step.run.steps.all())
+    siblings = [_with_title(step) for step in steps if step.pk != item.step_id and hasattr(step, "item")]
     laid_out = sheet(item.current.payload())
     compared = _compared(item, read)
     return Card(
         item=item,
         version=item.current,
         sheet=laid_out,
-        before=list(_before(item, siblings)),
-        warnings=warnings_of(item, laid_out),
+        before=list(_before(item, steps, siblings)),
+        warnings=warnings_of(item, laid_out, unusual([item]) if odd is None else odd),
         cannot_be_taken_back=_cannot_be_taken_back(item.step),
         after=_after(item, siblings),
-        steps=item.step.run.steps.count(),
+        steps=len(steps),
         outcome=outcome_of(item, siblings, user),
-        why_not=approver.why_not(item) or ("you said yes already" if approver.said_yes(item) else "") or disabled_why(item),
+        why_not=approver.why_not(item) or ("you said yes already" if approver.said_yes(item) else "") or _disabled(item),
         why_no_reject=approver.no_right(item),
-        approvers=rights,
         decisions=list(item.decisions.all()),
         is_owner=item.step.run.owner_id == user.pk,
         difference=difference(sheet(compared.payload()), laid_out) if compared else [],
         compared=compared,
-        is_whole=not item.current.is_long or was_served(item.current, user),
+        is_whole=not item.current.is_long or item.was_served,  # type: ignore[attr-defined]  # annotated
         editable=item.is_awaiting and is_editable(item),
     )
 
@@ -175,10 +180,21 @@ def _compared(item: Item, read: str) -> Version | None:
     return had or (versions[-2] if len(versions) > 1 and item.closed_at is None else None)
 
 
-def _before(item: Item, siblings: list[Item]) -> Iterator[Before]:
+def _with_title(step: Any) -> Item:
+    """The item of a step that was read for a card."""
+    found: Item = step.item
+    found.read_title = step.item_title or ""
+    return found
+
+
+def _disabled(item: Item) -> str:
+    return disabled_in_words(item, item.disabled_because)  # type: ignore[attr-defined]  # annotated
+
+
+def _before(item: Item, steps: list[Step], siblings: list[Item]) -> Iterator[Before]:
     """Steps, checks, and what of the run went out already."""
     waiting = {other.step_id for other in siblings}
-    earlier = [step for step in item.step.run.steps.as_planned() if step.number < item.step.number and step.pk not in waiting]
+    earlier = [step for step in steps if step.number < item.step.number and step.pk not in waiting]
     done = [step.number for step in earlier if step.state in HAS_ENDED_WELL]
     if done:
         yield Before(True, f"{_steps(done)} done")

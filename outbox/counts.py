@@ -6,11 +6,11 @@ from outbox.models import Item
 from outbox.states import ItemState
 from runs import ages
 from sagaboard.accounts.models import User
-from sagaboard.web import Count, counts
+from sagaboard.web import Needs, counts
 
 
-def waiting_for(user: User) -> Count:
-    return Count(Item.objects.visible_to(user).waiting_for(user).count(), "hot", "wait for you")
+def waiting_for(user: User) -> Needs:
+    return Needs(Item.objects.visible_to(user).waiting_for(user), "hot", "wait for you")
 
 
 counts["outbox"] = waiting_for

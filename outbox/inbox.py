@@ -5,14 +5,19 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import Count, QuerySet, Value, Window
 from django.utils import timezone
 
 from outbox.models import Item, ItemQuerySet
-from outbox.policies import Approver
+from outbox.policies import Approver, Reader
 from outbox.states import ItemState
+from runs import news
+from runs.models import LogEntry
 from runs.pauses import WAITING
 from runs.states import Audience, RunState
 from sagaboard.accounts.models import User
@@ -81,6 +86,12 @@ class Inbox:
     for_you: int
     for_others: int
     filters: Filters
+    # The moment it was made, as `runs.news` names it.
+    at: str
+
+    def next_after(self, item: Item) -> Item | None:
+        """The next item that waits for this person, after they dealt with `item`."""
+        return next((row.item for row in self.groups[0].rows if row.item.pk != item.pk), None)
 
     @property
     def seen(self) -> str:
@@ -95,17 +106,19 @@ class Inbox:
 
 def inbox_of(user: User, filters: Filters | None = None) -> Inbox:
     """Everything open that this person may see, as far as `filters` let through; the oldest first."""
-    now, approver, filters = timezone.now(), Approver(user), filters or Filters()
+    now, reader, filters = timezone.now(), Reader(user), filters or Filters()
     items = filters.narrow(Item.objects.visible_to(user).open(), now)
     mine = items.waiting_for(user)
-    groups = [
-        _group("For you", mine, lambda item: Row(item, "await", _what_for(item), _ends_soon(item, now))),
-        _group("For someone else", items.decidable().exclude(pk__in=mine.values("pk")), lambda item: _elsewhere(approver, item, now)),
-        _group("Expired, for you to ask again or drop", items.expired().filter(step__run__owner=user), _row("expired", _expired)),
-        _group("Approved, not sent yet", items.approved(), _row("approved", _on_its_way)),
-        _group("Held until their run is green", items.filter(state=ItemState.HELD), _row("queued", _held)),
+    parts: list[Part] = [
+        ("For you", mine, lambda item: Row(item, "await", _what_for(item), _ends_soon(item, now))),
+        ("For someone else", items.decidable().exclude(pk__in=mine.values("pk")), lambda item: _elsewhere(reader, item, now)),
+        ("Expired, for you to ask again or drop", items.expired().filter(step__run__owner=user), _row("expired", _expired)),
+        ("Approved, not sent yet", items.approved(), _row("approved", _on_its_way)),
+        ("Held until their run is green", items.filter(state=ItemState.HELD), _row("queued", _held)),
     ]
-    return Inbox([group for group in groups if group.count or group.title == "For you"], groups[0].count, groups[1].count, filters)
+    groups, newest = _groups(parts, user)
+    shown = [group for group in groups if group.count or group.title == "For you"]
+    return Inbox(shown, groups[0].count, groups[1].count, filters, news.mark(newest))
 
 
 def decided(user: User, *, before: int = 0) -> list[Item]:
@@ -114,15 +127,31 @@ def decided(user: User, *, before: int = 0) -> list[Item]:
     return list((items.filter(pk__lt=before) if before else items)[:PAGE])
 
 
-def next_for(user: User, item: Item) -> Item | None:
-    """The next item that waits for this person, after they dealt with `item`."""
-    return Item.objects.visible_to(user).waiting_for(user).exclude(pk=item.pk).with_everything().in_queue_order().first()
+Part = tuple[str, ItemQuerySet, Callable[[Item], Row]]
+LOG = -1
 
 
-def _group(title: str, items: ItemQuerySet, row: Callable[[Item], Row]) -> Group:
-    found = [row(item) for item in items.with_everything().in_queue_order()[: AT_MOST + 1]]
-    count = len(found) if len(found) <= AT_MOST else items.count()
-    return Group(title, count, found[:AT_MOST])
+def _groups(parts: list[Part], user: User) -> tuple[list[Group], int]:
+    """All groups, by one query for their first rows and how many there are, and one for what the rows say; and the log's newest entry."""
+    firsts = [_first(number, items) for number, (_, items, _) in enumerate(parts)]
+    part_of: dict[int, int] = {}
+    counts = dict.fromkeys(range(len(parts)), 0)
+    newest = LogEntry.objects.order_by("-pk").annotate(part=Value(LOG), count=Value(0)).values_list("part", "pk", "count")[:1]
+    end_of_log = 0
+    for number, pk, count in firsts[0].union(*firsts[1:], newest, all=True):
+        if number == LOG:
+            end_of_log = pk
+        else:
+            part_of[pk], counts[number] = number, count
+    rows: dict[int, list[Row]] = defaultdict(list)
+    for item in Item.objects.filter(pk__in=part_of).for_queue(user).in_queue_order():
+        rows[part_of[item.pk]].append(parts[part_of[item.pk]][2](item))
+    return [Group(title, counts[number], rows[number]) for number, (title, _, _) in enumerate(parts)], end_of_log
+
+
+def _first(number: int, items: ItemQuerySet) -> QuerySet[Item, Any]:
+    counted = items.in_queue_order().annotate(part=Value(number), count=Window(Count("pk")))
+    return counted.values_list("part", "pk", "count")[:AT_MOST]
 
 
 def _row(icon: str, why: Callable[[Item], str]) -> Callable[[Item], Row]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db import models
-from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models import Case, Exists, OuterRef, Prefetch, Q, Subquery, Value, When
 from django.utils import timezone
 from guardian.shortcuts import get_objects_for_user
 
@@ -38,9 +38,9 @@ class Policy(models.Model):
     open_for = models.PositiveIntegerField(default=4 * 3600, help_text="Seconds until an unanswered item expires.")
     bulk = models.BooleanField(default=True)
     # Names of arguments; "*" stands for all of them.
-    editable = models.JSONField(default=list, blank=True)
+    editable = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     # Domains of recipients that raise no warning; none listed: no recipient does.
-    domains = models.JSONField(default=list, blank=True)
+    domains = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     groups = models.ManyToManyField(Group, blank=True, related_name="+")
     people = models.ManyToManyField(settings.AUTH_USER_MODEL, blank=True, related_name="+")
     version = models.PositiveIntegerField(default=1)
@@ -139,6 +139,32 @@ class ItemQuerySet(models.QuerySet["Item"]):
             "versions", "decisions"
         )
 
+    def for_queue(self, user: User) -> Self:
+        """With what a line of the queue says of them to this person."""
+        related = self.select_related("policy", "step__run__team", "step__run__owner", "step__run__token")
+        light = Version.objects.only("item", "number", "title", "edited_by")
+        return related._judged_for(user).prefetch_related(Prefetch("versions", light), "decisions")
+
+    def for_card(self, user: User) -> Self:
+        """With what their cards say to this person: also the checks, the steps and the other items of their runs."""
+        steps = Step.objects.as_planned().select_related("item").defer("args", "prepared", "effect")
+        titles = Version.objects.filter(item__step=OuterRef("pk")).order_by("-number").values("title")[:1]
+        around = ("step__run__checks", Prefetch("step__run__steps", steps.annotate(item_title=Subquery(titles))))
+        disabled = CapabilityRecord.objects.filter(name=OuterRef("step__capability")).exclude(disabled_at=None).values("disabled_why")
+        served = Served.objects.filter(version__item=OuterRef("pk"), version__digest=OuterRef("digest"), person=user)
+        judged = self.with_everything()._judged_for(user).prefetch_related(*around)
+        return judged.annotate(disabled_because=Subquery(disabled[:1]), was_served=Exists(served))
+
+    def _judged_for(self, user: User) -> Self:
+        """Adds `has_right`: whether this person has the right to decide it, whoever asked for it."""
+        right = _right_of(user) or Q(pk__isnull=False)
+        return self.annotate(has_right=Case(When(right, then=Value(True)), default=Value(False), output_field=models.BooleanField()))
+
+    def with_last_decision(self) -> Self:
+        """Adds who decided last, `decided_by`, and the reason they gave, `said`; None where no decision stands."""
+        last = Decision.objects.filter(item=OuterRef("pk"), voided_at=None).order_by("-at", "-id")
+        return self.annotate(decided_by=Subquery(last.values("by_name")[:1]), said=Subquery(last.values("reason")[:1]))
+
     def expired(self) -> Self:
         """Nobody answered in time, noted or not yet."""
         return self.filter(Q(state=ItemState.EXPIRED) | Q(state=ItemState.AWAITING, expires_at__lte=Clock()))
@@ -191,6 +217,8 @@ class Item(models.Model):
     told_for = models.DateTimeField(null=True, blank=True)
 
     objects = ItemQuerySet.as_manager()
+    # The newest version's title, where that was read without the version.
+    read_title: str | None = None
 
     class Meta:
         constraints = [
@@ -204,7 +232,8 @@ class Item(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.current.title or f"{self.step.capability}, run {self.step.run_id}"
+        title = self.current.title if self.read_title is None else self.read_title
+        return title or f"{self.step.capability}, run {self.step.run_id}"
 
     def get_absolute_url(self) -> str:
         return f"/outbox/{self.pk}/"

@@ -94,27 +94,25 @@ def _runs(items: ItemQuerySet) -> set[int]:
     return set(items.values_list("step__run", flat=True)[:AT_ONCE])
 
 
-def _item(item: Item) -> dict[str, Any]:
-    last = next((one for one in reversed(list(item.decisions.all())) if one.voided_at is None), None)
+def _item(item: Any) -> dict[str, Any]:
     return {
         "state": item.state,
         "label": item.get_state_display(),
         "url": item.get_absolute_url(),
         "digest": item.digest,
         "expires_at": item.expires_at,
-        "decided_by": last.by_name if last else "",
-        "said": last.reason if last else "",
+        "decided_by": item.decided_by or "",
+        "said": item.said or "",
     }
 
 
 def _item_of(step: Step) -> dict[str, Any] | None:
-    item = Item.objects.filter(step=step).first()
+    item = Item.objects.filter(step=step).with_last_decision().first()
     return _item(item) if item else None
 
 
 def _items_of(run: Run) -> dict[int, dict[str, Any]]:
-    items = Item.objects.filter(step__run=run).prefetch_related("decisions")
-    return {item.step_id: _item(item) for item in items}
+    return {item.step_id: _item(item) for item in Item.objects.filter(step__run=run).with_last_decision()}
 
 
 def _awaiting() -> dict[int, int]:

@@ -7,20 +7,20 @@ import difflib
 
 from outbox.models import Item
 from outbox.payloads import Sheet, sheet
-from outbox.warnings import warnings_of
+from outbox.warnings import unusual, warnings_of
 
 AT_MOST = 20
 
 
-def why_alone(item: Item, laid_out: Sheet | None = None) -> str:
-    """Why this one is looked at by itself; "" where it may go with others of its kind."""
+def why_alone(item: Item, laid_out: Sheet | None = None, odd: dict[int, list[str]] | None = None) -> str:
+    """Why this one is looked at by itself; "" where it may go with others of its kind. `odd` is what is unusual about each."""
     if item.is_gate:
         return "a gate: its run waits for the result"
     if item.policy is not None and not item.policy.bulk:
         return "its policy allows no bulk"
     if item.current.is_long:
         return "it is longer than 64 KiB"
-    if found := warnings_of(item, laid_out or sheet(item.current.payload())):
+    if found := warnings_of(item, laid_out or sheet(item.current.payload()), odd or unusual([item])):
         return found[0][:1].lower() + found[0][1:]
     return ""
 
@@ -49,13 +49,13 @@ class Together:
         return len({one.to for one in self.ones})
 
 
-def review(items: list[Item], why_not: dict[int, str]) -> Together:
-    """Sorts what was chosen; `why_not` says, by item, why this person can't decide one at all."""
+def review(items: list[Item], why_not: dict[int, str], odd: dict[int, list[str]]) -> Together:
+    """Sorts what was chosen; `why_not` says, by item, why this person can't decide one at all, `odd` what is unusual about it."""
     ones: list[One] = []
     alone: list[tuple[Item, str]] = []
     for item in items:
         laid_out = sheet(item.current.payload())
-        why = why_not.get(item.pk, "") or why_alone(item, laid_out)
+        why = why_not.get(item.pk, "") or why_alone(item, laid_out, odd)
         if not why and ones and item.step.capability != ones[0].item.step.capability:
             why = f"another kind of call: {item.step.capability}"
         if not why and len(ones) == AT_MOST:

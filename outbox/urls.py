@@ -10,6 +10,7 @@ urlpatterns = [
     path("live/", views.live, name="live"),
     path("bulk/", views.bulk, name="bulk"),
     path("<int:item_id>/", views.card, name="item"),
+    path("<int:item_id>/evidence/", views.evidence, name="evidence"),
     path("<int:item_id>/approve/", views.approve, name="approve"),
     path("<int:item_id>/edit/", views.edit, name="edit"),
     path("<int:item_id>/show-all/", views.show_all, name="show_all"),

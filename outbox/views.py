@@ -13,18 +13,24 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from outbox import services
 from outbox.card import Card, card_of
 from outbox.difference import difference
+from outbox.evidence import entries_of, proofs_of
 from outbox.exceptions import NotDecidable, WrongEdit
 from outbox.figures import of_items
 from outbox.forms import Drop, Edit, Rejection
-from outbox.inbox import PAGE, Filters, Inbox, decided, inbox_of, next_for
+from outbox.inbox import PAGE, Filters, Inbox, decided, inbox_of
 from outbox.models import Item
 from outbox.payloads import sheet
 from outbox.together import AT_MOST, Together, review
+from outbox.warnings import unusual
+from runs import news
+from runs.models.log import EVENTS
 from runs.states import Audience
 from sagaboard.web import PageRequest
 
 FORMS: dict[str, Callable[[Item], Any]] = {"edit": Edit, "reject": Rejection, "drop": lambda item: Drop()}
 CONFIRM = {"approve", *FORMS}
+# What happens to steps that can be taken back shows nowhere in the outbox, and is most of the log.
+NEWS = sorted(set(EVENTS) - {"step.requested", "step.started", "step.prepared", "step.done", "undo.started", "undo.verified"})
 
 
 @require_safe
@@ -51,14 +57,14 @@ def card(request: PageRequest, item_id: int) -> HttpResponse:
 @require_safe
 @login_required
 def live(request: PageRequest) -> HttpResponse:
-    """What changed in the queue and on the open card since `seen` and `card`; 204 if nothing did."""
+    """What changed in the queue and on the open card since `seen` and `card`; 204 if nothing happened."""
+    if not news.since(request.GET.get("at", ""), NEWS):
+        return HttpResponse(status=204)
     inbox = _inbox(request)
-    item = Item.objects.visible_to(request.user).with_everything().filter(pk=_number(request, "item")).first()
+    item = Item.objects.visible_to(request.user).for_card(request.user).filter(pk=_number(request, "item")).first()
     shown = card_of(item, request.user) if item is not None else None
     queue_moved = request.GET.get("seen") != inbox.seen
     card_moved = shown is not None and request.GET.get("card") != shown.seen
-    if not queue_moved and not card_moved:
-        return HttpResponse(status=204)
     context = {"inbox": inbox, "card": shown, "queue_moved": queue_moved, "card_moved": card_moved, "deciding": "deciding" in request.GET}
     return render(request, "outbox/_live.html", context)
 
@@ -95,14 +101,14 @@ def bulk(request: PageRequest) -> HttpResponse:
     if request.method == "POST":
         return _bulk_decided(request)
     chosen = [_pk(pk) for pk in request.GET.getlist("item")]
-    items = list(Item.objects.visible_to(request.user).with_everything().filter(pk__in=chosen).in_queue_order())
+    items = list(Item.objects.visible_to(request.user).for_card(request.user).filter(pk__in=chosen).in_queue_order())
     return render(request, "outbox/bulk.html", {"together": _together(request, items)})
 
 
 def _bulk_decided(request: PageRequest) -> HttpResponse:
     """Each is bound to the digest that stood beside its box. One that is refused stops no other."""
     ticked = [(_pk(pk), digest) for pk, _, digest in (value.partition(":") for value in request.POST.getlist("yes"))]
-    known = Item.objects.visible_to(request.user).with_everything().in_bulk([pk for pk, _ in ticked])
+    known = Item.objects.visible_to(request.user).for_card(request.user).in_bulk([pk for pk, _ in ticked])
     named = [(known[pk], digest) for pk, digest in ticked if pk in known]
     if not named or len(named) > AT_MOST or len({item.step.capability for item, _ in named}) > 1:
         wrong = f"Nothing was sent. Tick between one and {AT_MOST} calls of one kind."
@@ -124,8 +130,9 @@ def _one_of_several(request: PageRequest, item: Item, digest: str) -> str:
 
 
 def _together(request: PageRequest, items: list[Item]) -> Together:
-    cards = {item.pk: card_of(item, request.user) for item in items}
-    return review(items, {pk: _why_not(shown) for pk, shown in cards.items() if not shown.may_approve})
+    odd = unusual(items)
+    cards = {item.pk: card_of(item, request.user, odd=odd) for item in items}
+    return review(items, {pk: _why_not(shown) for pk, shown in cards.items() if not shown.may_approve}, odd)
 
 
 def _why_not(shown: Card) -> str:
@@ -172,6 +179,14 @@ def version(request: PageRequest, item_id: int, number: int) -> HttpResponse:
     return render(request, "outbox/version.html", {"item": item, "version": found, "after": after, "sheet": shown, "difference": rows})
 
 
+@require_safe
+@login_required
+def evidence(request: PageRequest, item_id: int) -> HttpResponse:
+    """Who let this out, and what they saw: each decision with the payload as it was shown and the policy as it was then."""
+    item = get_object_or_404(Item.objects.visible_to(request.user).with_everything(), pk=item_id)
+    return render(request, "outbox/evidence.html", {"item": item, "proofs": proofs_of(item), "entries": entries_of(item)})
+
+
 @require_POST
 @login_required
 def ask_again(request: PageRequest, item_id: int) -> HttpResponse:
@@ -198,7 +213,7 @@ def drop(request: PageRequest, item_id: int) -> HttpResponse:
 
 
 def _item(request: PageRequest, item_id: int) -> Item:
-    return get_object_or_404(Item.objects.visible_to(request.user).with_everything(), pk=item_id)
+    return get_object_or_404(Item.objects.visible_to(request.user).for_card(request.user), pk=item_id)
 
 
 def _page(
@@ -207,9 +222,9 @@ def _page(
     """The card; `read` is the digest of the version that was on the page whose press was refused."""
     if form is None and confirm in FORMS:
         form = FORMS[confirm](item)
-    shown = card_of(item, request.user, read=read)
-    after = next_for(request.user, item) if "done" in request.GET or refusal else None
-    context = {"inbox": _inbox(request), "card": shown, "confirm": confirm, "form": form, "refusal": refusal, "next": after}
+    shown, inbox = card_of(item, request.user, read=read), _inbox(request)
+    after = inbox.next_after(item) if "done" in request.GET or refusal else None
+    context = {"inbox": inbox, "card": shown, "confirm": confirm, "form": form, "refusal": refusal, "next": after}
     return render(request, "outbox/item.html", {**context, "done": "done" in request.GET}, status=status)
 
 

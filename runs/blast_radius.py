@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import itertools
 
 from runs import exposure, naming, registry
 from runs.facts import Facts
@@ -31,6 +32,9 @@ NODES = {
     "left_standing": "left",
 }
 GONE = "NO UNDO: the capability is gone"
+# So many neighbours fold into one line, in these states.
+FOLDED_FROM = 10
+FOLDABLE = frozenset({"planned", "requested", "done", "undone", "skipped", "nothing_to_undo"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +94,21 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
+class Fold:
+    """Neighbours that say the same: one capability, one state, machines only. They stand in one line, which leads to them."""
+
+    rows: list[Row]
+
+    @property
+    def first(self) -> Row:
+        return self.rows[0]
+
+    @property
+    def last(self) -> Row:
+        return self.rows[-1]
+
+
+@dataclasses.dataclass(frozen=True)
 class Table:
     """The rows above and below the pivot, as planned."""
 
@@ -100,6 +119,20 @@ class Table:
     @property
     def rows(self) -> list[Row]:
         return [*self.above, *self.below]
+
+    @property
+    def lines(self) -> list[Row | Fold]:
+        """What stands above the pivot, folded. What people can see, and whatever is not as it should be, never is."""
+        found: list[Row | Fold] = []
+        for kind, neighbours in itertools.groupby(self.above, key=_folds_as):
+            rows = list(neighbours)
+            found += [Fold(rows)] if kind is not None and len(rows) >= FOLDED_FROM else rows
+        return found
+
+
+def _folds_as(row: Row) -> tuple[str, str] | None:
+    plain = row.look in FOLDABLE and row.exposure.is_machines and not row.blank and not row.step.is_gate
+    return (row.step.capability, row.look) if plain else None
 
 
 def table(facts: Facts) -> Table:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from runs.exceptions import Refused
 from runs.models import Run, Step
-from runs.services.drilling import may_drill, sandboxes
+from runs.services.drilling import drillable_by, sandboxes
 from runs.tools import Tool, all_tools
 from sagaboard.accounts.models import User
 
@@ -65,11 +66,13 @@ class DueDrill:
 
 def due(by: User) -> list[DueDrill]:
     """What this person may drill and is due, with what it was last drilled with."""
-    return [_due(tool) for tool in all_tools(by) if tool.is_due and tool.record and tool.leaves_effect and may_drill(by, tool.record)]
+    names = set(drillable_by(by).values_list("name", flat=True))
+    tools = [tool for tool in all_tools(by) if tool.is_due and tool.leaves_effect and tool.name in names]
+    arguments = last_arguments([tool.name for tool in tools])
+    return [_due(tool, arguments.get(tool.name, {})) for tool in tools]
 
 
-def _due(tool: Tool) -> DueDrill:
-    arguments = last_arguments(tool.name)
+def _due(tool: Tool, arguments: dict[str, Any]) -> DueDrill:
     try:
         targets = sandboxes(arguments, tool.name) if arguments else []
     except Refused as exc:
@@ -77,7 +80,7 @@ def _due(tool: Tool) -> DueDrill:
     return DueDrill(tool.name, arguments, targets, tool.lives_in, "" if arguments else "It was never drilled: give it arguments first.")
 
 
-def last_arguments(name: str) -> dict[str, Any]:
-    """What this capability was last drilled with, to start from."""
-    step = Step.objects.filter(run__is_drill=True, capability=name).order_by("-pk").first()
-    return step.args if step else {}
+def last_arguments(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What each of these capabilities was last drilled with, to start from."""
+    drilled = Step.objects.filter(run__is_drill=True, capability__in=names)
+    return dict(drilled.order_by("capability", "-pk").distinct("capability").values_list("capability", "args"))

@@ -164,7 +164,8 @@ class Facts:
         return next((entry for entry in reversed(self.marks) if entry.event == event), None)
 
 
-def read(run: Run, now: dt.datetime | None = None) -> Facts:
+def read(run: Run, now: dt.datetime | None = None, *, marks: list[LogEntry] | None = None) -> Facts:
+    """All of it; `marks` where the caller has read them already."""
     steps = list(run.steps.as_planned())
     found = Facts(
         run=run,
@@ -174,11 +175,12 @@ def read(run: Run, now: dt.datetime | None = None) -> Facts:
         told=sections.told(run),
         checks=list(run.checks.all()),
         records={record.name: record for record in CapabilityRecord.objects.filter(name__in={step.capability for step in steps})},
-        marks=list(run.entries.filter(event__in=MARKS).order_by("seq")),
+        marks=list(run.entries.filter(event__in=MARKS).order_by("seq")) if marks is None else marks,
     )
     if run.state == RunState.COMPENSATING:
         found.to_tell = sections.would_tell(run, found.visible)
-        found.frozen = System.objects.exclude(frozen_at=None).exists()
+        frozen = run.__dict__.get("is_frozen")  # where the run was read as somebody sees it
+        found.frozen = System.objects.exclude(frozen_at=None).exists() if frozen is None else frozen
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Count, F, Max, Min, Q, QuerySet, TextField, Value
@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce, Greatest, Now
 
 from runs.ages import all_ages
 from runs.clock import Clock
-from runs.models import Alert, Page, Run, Step
+from runs.models import Alert, Page, Run, Step, System
 from runs.models.leased import lease_is_free
 from runs.states import RunState, StepState
 
@@ -70,14 +70,27 @@ def _measure(kind: Due) -> Late:
     return Late(kind.name, found["number"], found["oldest"], max(seconds, 0.0))
 
 
-def trouble() -> tuple[dt.datetime, str] | None:
-    """For the line above every page, by one query: since when work is due that nobody takes ("" with it), or the last alert."""
+class Trouble(NamedTuple):
+    """What holds for everything: it is "frozen", by whom and why; work is "late"; or an "alert" says something."""
+
+    what: str
+    at: dt.datetime
+    by: str
+    says: str
+
+
+def trouble() -> list[Trouble]:
+    """For the lines above every page, by one query: that it is frozen; then since when work is due that nobody takes, or the last alert."""
     late = Clock() - dt.timedelta(seconds=settings.LATE_AFTER)
+    empty = Value("", TextField())
     by_age = [kind.rows().annotate(at=kind.since).filter(at__lt=late).order_by("at") for kind in due[:2]]
-    parts = [rows.annotate(says=Value("", TextField())).values_list("at", "says")[:1] for rows in by_age]
-    alerts = Alert.objects.order_by("-last_at").values_list(F("last_at"), "says")[:1]
-    found = list(parts[0].union(parts[1], alerts, all=True))
-    return min(found, key=lambda one: (bool(one[1]), one[0]), default=None)
+    steps, walks = [rows.annotate(what=Value("late"), by=empty, says=empty).values_list("what", "at", "by", "says")[:1] for rows in by_age]
+    alerts = Alert.objects.order_by("-last_at").annotate(what=Value("alert"), by=empty).values_list("what", "last_at", "by", "says")[:1]
+    systems = System.objects.exclude(frozen_at=None).annotate(what=Value("frozen"))
+    frozen = systems.values_list("what", "frozen_at", "frozen_by", "frozen_why")[:1]
+    found = sorted((Trouble(*row) for row in steps.union(walks, alerts, frozen, all=True)), key=lambda one: one.at)
+    loudest = [one for one in found if one.what == "late"][:1] or [one for one in found if one.what == "alert"]
+    return [*(one for one in found if one.what == "frozen"), *loudest]
 
 
 def metrics() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
+import itertools
 import json
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from typing import Any
@@ -15,6 +16,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from runs import naming, registry
+from runs.blast_radius import FOLDED_FROM
 from runs.capability import Call, Capability
 from runs.engine.attempt import bounded, call_for, reason_of, timeout_of
 from runs.engine.compensate import drift_in_words
@@ -75,6 +77,19 @@ class Preview:
     @property
     def to_undo(self) -> list[Line]:
         return [line for line in self.lines if line.will_be_undone]
+
+    @property
+    def groups(self) -> list[list[Line]]:
+        """What will be undone, in its order; many neighbours of one kind, about which nothing is to be said, stand together."""
+        found: list[list[Line]] = []
+        for kind, neighbours in itertools.groupby(self.to_undo, key=self._folds_as):
+            lines = list(neighbours)
+            found += [lines] if kind and len(lines) >= FOLDED_FROM else [[line] for line in lines]
+        return found
+
+    def _folds_as(self, line: Line) -> str:
+        plain = line.finding in (AS_LEFT, LOOKING) and line.proven and not line.behind_pivot and not line.step.seen_by_people
+        return line.step.capability if plain and line.step.number not in self.new else ""
 
     @property
     def wont(self) -> list[Line]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.db.models import Q
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -20,14 +20,15 @@ DECISIONS = [
     "run.taken", "run.paused", "run.failed", "run.left_standing", "run.compensating", "step.settled", "step.closed", "step.queued",
     "step.requested", "check.reported", "item.decided", "correction.dismissed",
 ]  # fmt: skip
+VERIFIED = ("undo.verified", "undo.skipped")
 
 
 def of(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
     """Everything the page, the Markdown and the mail show."""
-    known = facts.read(run, now or timezone.now())
+    entries = _entries(run)
+    known = facts.read(run, now or timezone.now(), marks=[entry for entry in entries if entry.event in facts.MARKS])
     table = blast_radius.table(known)
     look, label = look_of(known, len(known.awaiting), len(known.untold))
-    verified = LogEntry.objects.filter(run=run, event__in=["undo.verified", "undo.skipped"]).select_related("step").order_by("seq")
     first = known.first_press
     return {
         "run": run,
@@ -39,9 +40,9 @@ def of(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
         "picture": picture.of(known, table),
         "pressed": known.mark("run.compensating"),
         "compensated_after": first - run.failed_at if first and run.failed_at and first >= run.failed_at else None,
-        "decisions": _decisions(run),
+        "decisions": _decisions(entries),
         "chain": log.verify(run),
-        "verified": _lines(verified),
+        "verified": [logwords.line(entry) for entry in entries if entry.event in VERIFIED],
     }
 
 
@@ -116,14 +117,16 @@ def _told(one: Told) -> dict[str, Any]:
     }
 
 
-def _lines(entries: Iterable[LogEntry]) -> list[logwords.Line]:
-    return [logwords.line(entry) for entry in entries]
+def _entries(run: Run) -> list[LogEntry]:
+    """What the report tells of the log, oldest first."""
+    by_people = Q(event__in=DECISIONS, actor__startswith="person:")
+    wanted = run.entries.filter(by_people | Q(event__in=[*VERIFIED, *facts.MARKS]))
+    return list(wanted.select_related("step").order_by("seq"))
 
 
-def _decisions(run: Run) -> list[dict[str, Any]]:
+def _decisions(all_entries: list[LogEntry]) -> list[dict[str, Any]]:
     """What persons decided, in order. A call that was closed by a rejection stands there as the rejection."""
-    people = LogEntry.objects.filter(run=run, event__in=DECISIONS, actor__startswith="person:")
-    entries = list(people.select_related("step").order_by("seq"))
+    entries = [entry for entry in all_entries if entry.event in DECISIONS and entry.actor.startswith("person:")]
     decided = {entry.step_id for entry in entries if entry.event == "item.decided"}
     found = []
     for entry in entries:

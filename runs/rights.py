@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 
 from runs.models import Run
 from runs.paging import on_call
@@ -12,20 +13,21 @@ from sagaboard.accounts.models import User
 
 @dataclasses.dataclass(frozen=True)
 class Rights:
-    """`on_call` names those who may undo this run; only filled for somebody who may not."""
-
+    run: Run
     take: bool
     compensate: bool
     override: bool
     settle: bool
-    on_call: list[str]
+
+    @cached_property
+    def on_call(self) -> list[str]:
+        """Who to turn to, by name; asked only where the page says so."""
+        return [str(person) for person in on_call(self.run)]
 
 
 def of(user: User, run: Run) -> Rights:
     has = rights.held(user, run.team)
-    compensate = "runs.compensate_run" in has
-    names = [] if compensate else [str(person) for person in on_call(run)]
-    return Rights("runs.take_run" in has, compensate, "runs.override_pivot" in has, "runs.settle_step" in has, names)
+    return Rights(run, "runs.take_run" in has, "runs.compensate_run" in has, "runs.override_pivot" in has, "runs.settle_step" in has)
 
 
 def who_may_override(run: Run) -> list[str]:

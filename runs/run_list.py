@@ -13,6 +13,7 @@ from runs.models.run import RunQuerySet
 from runs.sections import sections
 from runs.states import RunState, StepState
 from sagaboard.accounts.models import User
+from sagaboard.web import count_together
 
 PAGE = 50
 # More than this many unfinished runs are not read line by line.
@@ -91,22 +92,21 @@ class Wanted:
 
 def board(user: User, wanted: Wanted, now: dt.datetime) -> Board:
     awaiting, untold = sections.awaiting(), sections.untold()
+    also = {*awaiting, *untold}
     visible = Run.objects.visible_to(user)
-    asked = _narrowed(visible, wanted, {*awaiting, *untold})
-    need_ids = set(asked.needing_someone().values_list("pk", flat=True)[:AT_MOST])
-    need_ids |= set(asked.filter(pk__in={*awaiting, *untold}).values_list("pk", flat=True)[:AT_MOST])
+    asked = _narrowed(visible, wanted, also)
     rows = asked.select_related("owner", "taken_by").with_last_entry()
-    running = [] if wanted.before else list(rows.moving().exclude(pk__in=need_ids)[:AT_MOST])
-    needs = [] if wanted.before else list(rows.filter(pk__in=need_ids))
-    ended = rows.exclude(pk__in=need_ids).exclude(pk__in=asked.moving().values("pk"))
-    finished = list((ended.filter(pk__lt=wanted.before) if wanted.before else ended)[: PAGE + 1])
+    running = [] if wanted.before else list(rows.moving().needing_nobody(also)[:AT_MOST])
+    needs = [] if wanted.before else list(rows.needing_someone(also)[:AT_MOST])
+    rest = rows.standing_still().needing_nobody(also)
+    finished = list((rest.filter(pk__lt=wanted.before) if wanted.before else rest)[: PAGE + 1])
     lines = _lines([*needs, *running, *finished[:PAGE]], awaiting, untold, now)
     return Board(
         needs=sorted((lines[run.pk] for run in needs), key=lambda line: line.rank),
         running=sorted((lines[run.pk] for run in running), key=lambda line: -line.last_at.timestamp()),
         finished=[lines[run.pk] for run in finished[:PAGE]],
         older=finished[PAGE - 1].pk if len(finished) > PAGE else None,
-        counts=_counts(visible, {*awaiting, *untold}),
+        counts=_counts(visible, also),
     )
 
 
@@ -123,9 +123,7 @@ def _narrowed(runs: RunQuerySet, wanted: Wanted, also: set[int]) -> RunQuerySet:
         runs = runs.filter(state=RunState.COMPENSATED)
     if wanted.state == "running":
         runs = runs.moving()
-    if wanted.state == "needs":
-        runs = runs.filter(pk__in=runs.needing_someone().values("pk")) | runs.filter(pk__in=also)
-    return runs
+    return runs.needing_someone(also) if wanted.state == "needs" else runs
 
 
 def _lines(runs: list[Run], awaiting: dict[int, int], untold: dict[int, int], now: dt.datetime) -> dict[int, Line]:
@@ -163,11 +161,11 @@ def look_of(facts: Facts, awaiting: int, untold: int) -> tuple[str, str]:
 
 
 def _counts(runs: RunQuerySet, also: set[int]) -> dict[str, int]:
-    needs = set(runs.needing_someone().values_list("pk", flat=True)) | set(runs.filter(pk__in=also).values_list("pk", flat=True))
-    return {
-        "all": runs.count(),
-        "needs": len(needs),
-        "visible": runs.seen_by_people_now().count(),
-        "running": runs.moving().count(),
-        "compensated": runs.filter(state=RunState.COMPENSATED).count(),
+    kinds = {
+        "all": runs,
+        "needs": runs.needing_someone(also),
+        "visible": runs.seen_by_people_now(),
+        "running": runs.moving(),
+        "compensated": runs.filter(state=RunState.COMPENSATED),
     }
+    return count_together(kinds)

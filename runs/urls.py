@@ -17,6 +17,7 @@ run = [
     path("stop/", views.stop, name="stop"),
     path("retry-sending/", views.retry_sending, name="retry-sending"),
     path("confirm/", views.confirm, name="confirm"),
+    path("steps/", views.steps_page, name="steps"),
     path("steps/<int:step>/", views.step_page, name="step"),
     path("steps/<int:step>/settle/", views.settle, name="settle"),
     path("steps/<int:step>/let-through/", views.let_through, name="let-through"),
@@ -41,4 +42,6 @@ urlpatterns = [
     path("go/", views.go, name="go"),
     path("me/", views.me, name="me"),
     path("audit/", views.audit, name="audit"),
+    path("audit.csv", views.audit_csv, name="audit-csv"),
+    path("audit.jsonl", views.audit_lines, name="audit-lines"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +17,8 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
-from guardian.shortcuts import assign_perm, get_objects_for_user, remove_perm
+from guardian.models import UserObjectPermission
+from guardian.shortcuts import assign_perm, remove_perm
 
 from runs.models import CapabilityRecord
 from sagaboard.accounts.models import Team, User
@@ -57,6 +59,11 @@ class Grants(forms.Form):
             self.fields[name] = _several(CapabilityRecord.objects.all(), says, to_field_name="name")
         for name, (_, says) in ON_TEAMS.items():
             self.fields[name] = _several(Team.objects.all(), says)
+        # Read once for all of them.
+        teams = [(team.pk, str(team)) for team in Team.objects.order_by("name")]
+        capabilities = [(name, name) for name in CapabilityRecord.objects.order_by("name").values_list("name", flat=True)]
+        for name in ("teams", *ON_CAPABILITIES, *ON_TEAMS):
+            self.fields[name].choices = capabilities if name in ON_CAPABILITIES else teams  # type: ignore[attr-defined]
         for name in ("teams", "roles", *ON_CAPABILITIES, *ON_TEAMS):
             self.fields[name].widget.attrs.update({"class": "in", "size": 5})
 
@@ -77,11 +84,14 @@ class Grants(forms.Form):
 
 def held(person: User) -> dict[str, Any]:
     """What this person has now, by themselves; what comes with a role stands with the role."""
+    granted = _granted(person)
+    capabilities = CapabilityRecord.objects.in_bulk(_keys(granted, ON_CAPABILITIES))
+    teams = Team.objects.in_bulk(_keys(granted, ON_TEAMS))
     return {
-        "teams": person.teams.all(),
-        "roles": person.groups.all(),
-        **{name: _granted(person, right, CapabilityRecord) for name, (right, _) in ON_CAPABILITIES.items()},
-        **{name: _granted(person, right, Team) for name, (right, _) in ON_TEAMS.items()},
+        "teams": list(person.teams.all()),
+        "roles": list(person.groups.all()),
+        **{name: [capabilities[pk] for pk in granted[right] if pk in capabilities] for name, (right, _) in ON_CAPABILITIES.items()},
+        **{name: [teams[pk] for pk in granted[right] if pk in teams] for name, (right, _) in ON_TEAMS.items()},
         "is_active": person.is_active,
     }
 
@@ -110,9 +120,17 @@ def grant(person: User, wanted: dict[str, Any], *, by: User) -> list[str]:
     return changes
 
 
-def _granted(person: User, right: str, model: type[models.Model]) -> QuerySet[Any]:
-    """Rows on which this very person was given the right, not by a role or a group."""
-    return get_objects_for_user(person, right, model, use_groups=False, with_superuser=False, accept_global_perms=False)
+def _granted(person: User) -> dict[str, list[int]]:
+    """Rows on which this very person was given each right, not by a role or a group."""
+    found: dict[str, list[int]] = defaultdict(list)
+    rows = UserObjectPermission.objects.filter(user=person).order_by("object_pk")
+    for app, codename, pk in rows.values_list("permission__content_type__app_label", "permission__codename", "object_pk"):
+        found[f"{app}.{codename}"].append(int(pk))
+    return found
+
+
+def _keys(granted: dict[str, list[int]], rights: dict[str, tuple[str, str]]) -> set[int]:
+    return {pk for right, _ in rights.values() for pk in granted[right]}
 
 
 def _set(person: User, right: str, before: Iterable[models.Model], wanted: Iterable[models.Model]) -> None:

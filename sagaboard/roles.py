@@ -19,6 +19,7 @@ ROLES = {
         "runs.settle_step",
         "runs.drill_capability",
         "runs.view_run",
+        "runs.view_logentry",
         "outbox.add_policy",
         "outbox.change_policy",
         "outbox.view_policy",

@@ -84,7 +84,12 @@ DATABASES = {"default": env.database(database_url, role=None if AS_OWNER else RU
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "accounts.User"
-AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "guardian.backends.ObjectPermissionBackend"]
+AUTHENTICATION_BACKENDS = [
+    "sagaboard.accounts.backend.WithRights",
+    # Named by the sessions of people who signed in before there was the one above.
+    "django.contrib.auth.backends.ModelBackend",
+    "guardian.backends.ObjectPermissionBackend",
+]
 ANONYMOUS_USER_NAME = None
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"

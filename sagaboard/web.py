@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, models
+from django.db.models import Value
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template.loader import render_to_string
 from django.utils import timezone
@@ -34,8 +35,17 @@ class PageRequest(HttpRequest):
 
 
 @dataclasses.dataclass(frozen=True)
+class Needs:
+    """What needs someone this person may act for, as rows to count; `tone` is "red" or "hot", `says` completes it aloud."""
+
+    rows: models.QuerySet[Any]
+    tone: str
+    says: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Count:
-    """How many things need someone this person may act for; `tone` is "red" or "hot", `says` completes it aloud."""
+    """The same, counted."""
 
     number: int
     tone: str
@@ -51,9 +61,9 @@ class Loud:
     after: str
 
 
-# Filled by the apps in `ready()`: the name of a navigation entry -> its count for a person; what must stand above every page.
-counts: dict[str, Callable[[User], Count]] = {}
-louds: dict[str, Callable[[], Loud | None]] = {}
+# Filled by the apps in `ready()`: the name of a navigation entry -> what it counts for a person; what must stand above every page.
+counts: dict[str, Callable[[User], Needs]] = {}
+louds: list[Callable[[], list[Loud]]] = []
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
@@ -61,8 +71,29 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"now": timezone.now()}
-    loud = [found for found in (say() for say in louds.values()) if found]
-    return {"now": timezone.now(), "nav_counts": {name: count(user) for name, count in counts.items()}, "loud": loud}
+    loud = [line for say in louds for line in say()]
+    return {"now": timezone.now(), "nav_counts": counts_for(user), "loud": loud}
+
+
+def counts_for(user: User) -> dict[str, Count]:
+    """All counts of the navigation, by one query."""
+    needs = {name: of(user) for name, of in counts.items()}
+    numbers = count_together({name: one.rows for name, one in needs.items()})
+    return {name: Count(numbers[name], one.tone, one.says) for name, one in needs.items()}
+
+
+def count_together(kinds: Mapping[str, models.QuerySet[Any]]) -> dict[str, int]:
+    """How many rows there are of each kind, by one query."""
+    first, *others = [_counted(name, rows) for name, rows in kinds.items()]
+    return {**dict.fromkeys(kinds, 0), **dict(first.union(*others, all=True))}
+
+
+def _counted(name: str, rows: models.QuerySet[Any]) -> models.QuerySet[Any, Any]:
+    number = models.Count("pk", distinct=True)
+    counted: models.QuerySet[Any, Any] = (
+        rows.order_by().annotate(what=Value(name)).values("what").annotate(number=number).values_list("what", "number")
+    )
+    return counted
 
 
 def HtmxLoginRedirect(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:

@@ -28,7 +28,7 @@ from sagaboard.supervisor import Supervisor  # noqa: E402
 from tests.bench import percentiles, side_by_side  # noqa: E402
 from tests.factories import make_team, make_token  # noqa: E402
 from tests.helpers import commits  # noqa: E402
-from tests.store import Size, fill  # noqa: E402
+from tests.store import Size, fill, settle  # noqa: E402
 
 STEPS = 7
 # A million log entries.
@@ -116,8 +116,7 @@ def measure(folder: Path, base: Callable[[str, int], tuple[float, float]], secon
         with transaction.atomic(), connection.cursor() as cursor:
             fill(cursor, FULL)
         with connection.cursor() as cursor:
-            for statement in ("SET ROLE NONE", "VACUUM ANALYZE", "RESET ROLE"):
-                cursor.execute(statement)
+            settle(cursor)
         full = _speed(bench, base, seconds)
         shares = zip(full, empty, (1, 16), strict=True)
         _print(
@@ -201,9 +200,9 @@ def _wal() -> int:
         return int(cursor.fetchone()[0])
 
 
-def _pss(pids: list[int]) -> float:
-    """Megabytes of these processes and all below them, shared pages counted once."""
-    family, total = set(pids), 0
+def family(pids: list[int]) -> set[int]:
+    """These processes and all below them."""
+    found = set(pids)
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (status := _read(entry / "status")):
@@ -212,9 +211,15 @@ def _pss(pids: list[int]) -> float:
     waiting = list(pids)
     while waiting:
         below = children.get(waiting.pop(), [])
-        family |= set(below)
+        found |= set(below)
         waiting += below
-    for pid in family:
+    return found
+
+
+def _pss(pids: list[int]) -> float:
+    """Megabytes of these processes and all below them, shared pages counted once."""
+    total = 0
+    for pid in family(pids):
         found = re.search(r"^Pss:\s+(\d+)", _read(Path(f"/proc/{pid}/smaps_rollup")), re.M)
         total += int(found[1]) if found else 0
     return total / 1024

@@ -109,6 +109,12 @@ ABOVE = """CASE r.state WHEN 'compensated' THEN 'undone' WHEN 'left_standing' TH
 BELOW = """CASE r.state WHEN 'succeeded' THEN 'sent' WHEN 'releasing' THEN 'queued' WHEN 'open' THEN 'planned' ELSE 'closed' END"""
 
 
+def settle(cursor: Any) -> None:
+    """As autovacuum would have left it; outside a transaction."""
+    for statement in ("SET ROLE NONE", "VACUUM ANALYZE", "RESET ROLE"):
+        cursor.execute(statement)
+
+
 class _Store:
     def __init__(self, cursor: Any, size: Size, now: dt.datetime) -> None:
         self.cursor, self.size, self.now = cursor, size, now

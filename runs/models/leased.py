@@ -19,7 +19,7 @@ class Leased(models.Model):
 
     attempt = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True, blank=True)
-    worker = models.CharField(max_length=120, default="", blank=True)
+    worker = models.CharField(max_length=120, default="", db_default="", blank=True)
 
     class Meta:
         abstract = True

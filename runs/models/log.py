@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, Q, Subquery
 
 from runs.models.run import Run
 from runs.models.step import Step
@@ -40,6 +41,11 @@ class LogQuerySet(models.QuerySet["LogEntry"]):
             found = found.filter(pk__lt=int(before))
         return found.filter(event__startswith=f"{kind}.") if kind else found
 
+    def about(self, what: str) -> Self:
+        """Of a capability, by its name, or on a digest, by its beginning."""
+        capability = Q(step__capability=what)
+        return self.filter(capability | Q(data__digest__startswith=what.replace(" ", "").lower()) if len(what) >= 8 else capability)
+
     def newest_id(self) -> int:
         """Grows with every entry of any run."""
         return self.order_by("-pk").values_list("pk", flat=True).first() or 0
@@ -48,6 +54,13 @@ class LogQuerySet(models.QuerySet["LogEntry"]):
         """The hash of the last entry that changed something; being looked at, taken or refused changes nothing. "" if none."""
         moving = self.exclude(event__in=["item.refused", "run.taken", "run.paged"])
         return moving.order_by("-seq").values_list("hash", flat=True).first() or ""
+
+    def newest_of(self, run: int, count: int, *, events: Sequence[str], since: int) -> list[LogEntry]:
+        """The run's newest entries and all of these `events`, newest first; none at all while there is none after `since`."""
+        own = LogEntry.objects.filter(run=run)
+        from_here = Subquery(own.newest_first().values("seq")[:1]) - count
+        found = self.filter(Q(seq__gt=from_here) | Q(event__in=events), Exists(own.after(since)), run=run)
+        return list(found.newest_first().select_related("step"))
 
     def after(self, seq: int) -> Self:
         return self.filter(seq__gt=seq).order_by("seq")

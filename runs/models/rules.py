@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.conf import settings
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.db.models import Q
 
@@ -71,9 +72,9 @@ class System(models.Model):
     frozen_by = models.CharField(max_length=200, default="", blank=True)
     frozen_why = models.TextField(default="", blank=True)
     thawed_at = models.DateTimeField(null=True, blank=True)
-    thawed_by = models.CharField(max_length=200, default="", blank=True)
+    thawed_by = models.CharField(max_length=200, default="", db_default="", blank=True)
     # Its own name, by which it finds the anchors of its log; a restored copy has the same.
-    installation = models.UUIDField(default=uuid.uuid4, editable=False)
+    installation = models.UUIDField(default=uuid.uuid4, db_default=RandomUUID(), editable=False)
     # PostgreSQL's system identifier and timeline; a difference means that a backup was restored.
     identifier = models.CharField(max_length=64, default="", blank=True)
     timeline = models.IntegerField(null=True, blank=True)

@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import uuid
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
@@ -23,6 +24,7 @@ from runs.states import (
     GOING_FORWARD,
     IN_EFFECT,
     RUN_MOVES,
+    UNFINISHED,
     CheckState,
     OffPlan,
     OnFailure,
@@ -38,12 +40,20 @@ if TYPE_CHECKING:
 
 # Above this many bytes a document lies beside the log, which holds its digest.
 BESIDE_THE_LOG = 16_384
+MOVING = [*GOING_FORWARD, RunState.COMPENSATING]
 
 
 def _has_step(**facts: Any) -> Exists:
     from runs.models.step import Step
 
     return Exists(Step.objects.filter(run=OuterRef("pk"), **facts))
+
+
+def _needs_someone() -> Q:
+    undecided = Q(~Exists(Check.objects.filter(run=OuterRef("pk"))), state=RunState.CHECKING)
+    failed = Q(_has_step(state__in=IN_EFFECT), state=RunState.FAILED)
+    open_step = Q(_has_step(state__in=["unknown", "on_hold"]), state__in=UNFINISHED)
+    return Q(state=RunState.STUCK) | failed | open_step | undecided
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -54,6 +64,14 @@ class RunQuerySet(models.QuerySet["Run"]):
         if user.has_perm("runs.view_run"):
             return self
         return self.filter(Q(team__in=teams_shown(user)) | Q(owner=user))
+
+    def as_seen_by(self, user: User) -> Self:
+        """Those that this person can see, with what the page of one shows; adds `is_frozen`."""
+        from runs.models.rules import System
+
+        frozen = Exists(System.objects.exclude(frozen_at=None))
+        related = self.visible_to(user).select_related("owner", "team", "token", "taken_by", "retry_of")
+        return related.annotate(is_frozen=frozen)
 
     def of_token(self, token: Token) -> Self:
         """The runs a token may speak of: its own, or the one it is bound to; checkers and watchers those of its team."""
@@ -72,21 +90,28 @@ class RunQuerySet(models.QuerySet["Run"]):
     def with_effects(self) -> Self:
         return self.filter(steps__state__in=IN_EFFECT).distinct()
 
-    def needing_someone(self) -> Self:
-        """Stuck, or failed with something left in the world; a step that nobody but a person can explain, a run no check decides."""
-        undecided = Q(state=RunState.CHECKING, checks=None)
-        failed = Q(state=RunState.FAILED, steps__state__in=IN_EFFECT)
-        open_step = Q(steps__state__in=["unknown", "on_hold"])
-        return self.filter(Q(state=RunState.STUCK) | failed | open_step | undecided).distinct()
+    def needing_someone(self, also: Collection[int] = ()) -> Self:
+        """Stuck, or failed with something left in the world; a step that nobody but a person can explain, a run no check decides.
+
+        `also` are the numbers of runs that need someone for another reason.
+        """
+        return self.filter(_needs_someone() | Q(pk__in=also))
+
+    def needing_nobody(self, also: Collection[int] = ()) -> Self:
+        """The others."""
+        return self.exclude(_needs_someone() | Q(pk__in=also))
 
     def moving(self) -> Self:
         """On their way, forward or back."""
-        return self.filter(state__in=[*GOING_FORWARD, RunState.COMPENSATING])
+        return self.filter(state__in=MOVING)
+
+    def standing_still(self) -> Self:
+        return self.exclude(state__in=MOVING)
 
     def seen_by_people_now(self) -> Self:
         """With an effect that people can see and that could be taken back."""
         seen = _has_step(state__in=IN_EFFECT - {"sent"}, leaves_effect=True, audience__in=["people", "clients"])
-        return self.exclude(state=RunState.SUCCEEDED).filter(seen)
+        return self.exclude(state__in=[RunState.SUCCEEDED, RunState.COMPENSATED]).filter(seen)
 
     def with_last_entry(self) -> Self:
         """Adds `last_at`, the time of the newest log entry."""
@@ -299,14 +324,14 @@ class Page(Leased):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="pages")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     # One of SAGABOARD_PAGE_SERVICES, by name; its address holds a credential and stays in the settings.
-    service = models.CharField(max_length=80, default="", blank=True)
+    service = models.CharField(max_length=80, default="", db_default="", blank=True)
     subject = models.CharField(max_length=200)
     body = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
     due_at = models.DateTimeField(default=timezone.now)
     delivered_at = models.DateTimeField(null=True, blank=True)
     # What the mail server or the service is known to have taken, or why it needed nothing.
-    receipt = models.CharField(max_length=200, default="", blank=True)
+    receipt = models.CharField(max_length=200, default="", db_default="", blank=True)
     error = models.TextField(default="", blank=True)
 
     objects = PageQuerySet.as_manager()

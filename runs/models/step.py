@@ -81,7 +81,7 @@ class Step(Leased):
     call_key = models.CharField(max_length=64, default="", blank=True)
     args_digest = models.CharField(max_length=64, default="", blank=True)
     # The resources it claimed at its intent, whatever the capability's code says later.
-    touches = models.JSONField(default=list, blank=True)
+    touches = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     identity_digest = models.CharField(max_length=64, default="", blank=True)
     prepared = models.JSONField(null=True, blank=True)
     effect = models.JSONField(null=True, blank=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
+from guardian.shortcuts import get_objects_for_user
 
 from runs import bell, keys, registry
 from runs import plan as planning
@@ -19,6 +21,8 @@ from runs.models import CapabilityRecord, Run, Step
 from runs.pauses import targets_in
 from runs.states import StepState
 from sagaboard.accounts.models import Team, User
+
+DRILL = "runs.drill_capability"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +58,13 @@ def check_drill_right(by: User, name: str) -> None:
 
 def may_drill(by: User, record: CapabilityRecord | None) -> bool:
     """Whether this person may drill this capability; without one, whether they may drill any."""
-    allowed = by.has_perm("runs.drill_capability") or (record is not None and by.has_perm("runs.drill_capability", record))
+    allowed = by.has_perm(DRILL) or (record is not None and by.has_perm(DRILL, record))
     return by.is_active and allowed
+
+
+def drillable_by(by: User) -> QuerySet[CapabilityRecord]:
+    """Those that this person may drill, as `may_drill` judges one."""
+    return get_objects_for_user(by, DRILL, CapabilityRecord) if by.is_active else CapabilityRecord.objects.none()
 
 
 def sandboxes(args: dict[str, Any], name: str) -> list[str]:

@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from runs import news
 from runs.models import LogEntry, Run, Step
 from runs.run_list import FILTERS, Wanted, board
 from sagaboard.web import PageRequest
@@ -26,10 +27,13 @@ def home(request: PageRequest) -> HttpResponse:
 @login_required
 @require_safe
 def index(request: PageRequest) -> HttpResponse:
-    newest = LogEntry.objects.newest_id()
-    if request.htmx and request.GET.get("at") == str(newest):
+    if request.htmx and "at" in request.GET and not news.since(request.GET["at"]):
         return HttpResponse(status=204)
+    at = news.mark()
     wanted = _wanted(request)
+    asked = request.GET.copy()
+    asked.pop("at", None)
+    query = asked.urlencode()
     found = board(request.user, wanted, timezone.now())
     chips = [("", "All", "", found.counts["all"])]
     icons = {"needs": "alert", "visible": "eye", "running": "running", "compensated": "undone"}
@@ -38,7 +42,9 @@ def index(request: PageRequest) -> HttpResponse:
         "board": found,
         "wanted": wanted,
         "chips": chips,
-        "at": newest,
+        "at": at,
+        "query": query,
+        "here": f"/runs/?{query}" if query else "/runs/",
         "kept": _kept(request),
         "address": request.build_absolute_uri("/"),
     }

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import zoneinfo
+from collections.abc import Iterator
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.contrib.auth.decorators import login_required, permission_required
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from runs import audit as acts
 from runs import logwords
 from runs.forms import SettingsForm
-from runs.models import LogEntry, Run
+from runs.models.log import EVENTS, LogQuerySet
 from sagaboard.web import PageRequest
 
-PAGE = 100
+# An auditor's right: to take the acts of others away as a file.
+EXPORT = "runs.view_logentry"
 
 
 @login_required
@@ -33,14 +36,39 @@ def me(request: PageRequest) -> HttpResponse:
 @login_required
 @require_safe
 def audit(request: PageRequest) -> HttpResponse:
-    """What people and tokens did, newest first."""
-    given = {name: request.GET.get(name, "").replace("\x00", "").strip()[:200] for name in ("who", "run", "kind", "before")}
-    entries = LogEntry.objects.filter(run__in=Run.objects.visible_to(request.user)).by_people().narrowed(**given)
-    found = list(entries.order_by("-id").select_related("step", "run")[: PAGE + 1])
+    """What people and tokens did, newest first, a page at a time."""
+    asked = acts.Asked.read(request.GET.dict())
+    found = list(acts.entries(request.user, asked).narrowed(before=request.GET.get("before", ""))[: acts.PAGE + 1])
     context = {
-        "lines": [logwords.line(entry) for entry in found[:PAGE]],
-        "older": found[PAGE - 1].pk if len(found) > PAGE else None,
-        "given": given,
-        "kinds": sorted({event.partition(".")[0] for event in logwords.WORDS}),
+        "lines": [logwords.line(entry) for entry in found[: acts.PAGE]],
+        "older": found[acts.PAGE - 1].pk if len(found) > acts.PAGE else None,
+        "asked": asked,
+        "kinds": acts.KINDS,
+        "events": EVENTS,
+        "may_export": request.user.has_perm(EXPORT),
     }
     return render(request, "runs/audit.html", context)
+
+
+@login_required
+@require_safe
+@permission_required(EXPORT, raise_exception=True)
+def audit_csv(request: PageRequest) -> StreamingHttpResponse:
+    return _file(acts.as_csv(_asked_for(request)), "audit.csv", "text/csv; charset=utf-8")
+
+
+@login_required
+@require_safe
+@permission_required(EXPORT, raise_exception=True)
+def audit_lines(request: PageRequest) -> StreamingHttpResponse:
+    return _file(acts.as_json_lines(_asked_for(request)), "audit.jsonl", "application/jsonl; charset=utf-8")
+
+
+def _asked_for(request: PageRequest) -> LogQuerySet:
+    return acts.entries(request.user, acts.Asked.read(request.GET.dict()))
+
+
+def _file(lines: Iterator[str], name: str, kind: str) -> StreamingHttpResponse:
+    answer = StreamingHttpResponse(lines, content_type=kind)
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from runs import blast_radius, facts, services
 from runs.exceptions import Refused
 from runs.forms import ReasonForm
-from runs.models import LogEntry, Run, Step
-from runs.views.shared import act, context_of, find_run, find_step, is_sealed
+from runs.models import Run, Step
+from runs.views.shared import act, context_of, entries_of, find_run, find_step, is_sealed
 from sagaboard.web import PageRequest
 
 
@@ -32,11 +32,12 @@ def live(request: PageRequest, number: int) -> HttpResponse:
     seq = request.GET.get("seq", "")
     if not seq.isascii() or not seq.isdigit() or len(seq) > 9:
         return HttpResponse("seq is the number of the last entry you have.", status=422)
-    if not is_sealed(request, number):
-        find_run(request, number)
-    if not LogEntry.objects.filter(run=number).after(int(seq)).exists():
+    entries = entries_of(number, since=int(seq))
+    if not entries:
+        if not is_sealed(request, number):
+            find_run(request, number)
         return HttpResponse(status=204)
-    return render(request, "runs/_live.html", context_of(request, number))
+    return render(request, "runs/_live.html", context_of(request, number, entries=entries))
 
 
 @login_required

@@ -26,8 +26,7 @@ SALT = "runs.live"
 
 def find_run(request: PageRequest, number: int) -> Run:
     """The run, if this person can see it; a foreign one is not there."""
-    runs = Run.objects.visible_to(request.user).select_related("owner", "team", "token", "taken_by", "retry_of")
-    run = runs.filter(pk=number).first()
+    run = Run.objects.as_seen_by(request.user).filter(pk=number).first()
     if run is None:
         raise Http404(f"No run {number} that you can see.")
     return run
@@ -42,17 +41,18 @@ def find_step(request: PageRequest, number: int, step: int) -> Step:
     return found
 
 
-def newest_seq(number: int) -> int:
-    return LogEntry.objects.filter(run=number).newest_first().values_list("seq", flat=True).first() or 0
+def entries_of(number: int, *, since: int = 0) -> list[LogEntry]:
+    """What a run's page needs of its log, newest first; none while there is nothing after `since`."""
+    return LogEntry.objects.newest_of(number, SHOWN_ENTRIES, events=facts.MARKS, since=since)
 
 
-def context_of(request: PageRequest, number: int, **more: Any) -> dict[str, Any]:
+def context_of(request: PageRequest, number: int, *, entries: list[LogEntry] | None = None, **more: Any) -> dict[str, Any]:
     """All that a run's page shows. The log's end is read first: what comes later is seen as news by the next look."""
-    seq = newest_seq(number)
+    entries = entries_of(number) if entries is None else entries
     run = find_run(request, number)
-    known = facts.read(run, timezone.now())
+    marks = [entry for entry in reversed(entries) if entry.event in facts.MARKS]
+    known = facts.read(run, timezone.now(), marks=marks)
     table = blast_radius.table(known)
-    entries = run.entries.newest_first().select_related("step")[:SHOWN_ENTRIES]
     look, label = look_of(known, len(known.awaiting), len(known.untold))
     return {
         "run": run,
@@ -63,9 +63,9 @@ def context_of(request: PageRequest, number: int, **more: Any) -> dict[str, Any]
         "situation": situation.of(known),
         "picture": picture.of(known, table),
         "paged": run.pages.select_related("person").order_by("-pk")[:20],
-        "log": [logwords.line(entry) for entry in entries],
+        "log": [logwords.line(entry) for entry in entries[:SHOWN_ENTRIES]],
         "rights": rights.of(request.user, run),
-        "seq": seq,
+        "seq": entries[0].seq if entries else 0,
         "pace": pace(known),
         "seen": seal(request, run),
         "pressed": known.mark("run.compensating"),

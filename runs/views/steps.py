@@ -14,14 +14,43 @@ from runs import blast_radius, facts, logwords, registry, rights, services
 from runs.exceptions import Refused
 from runs.forms import SettleForm
 from runs.models import Step
-from runs.views.shared import act, answer, find_step
+from runs.views.shared import act, answer, find_run, find_step
 from sagaboard.web import PageRequest
+
+PAGE = 100
 
 
 @login_required
 @require_safe
 def step_page(request: PageRequest, number: int, step: int) -> HttpResponse:
     return render(request, "runs/step.html", _context(request, find_step(request, number, step)))
+
+
+@login_required
+@require_safe
+def steps_page(request: PageRequest, number: int) -> HttpResponse:
+    """Steps of a run by their numbers, ?from to ?to, a page at a time: what a fold of the run's page stands for."""
+    run = find_run(request, number)
+    start, end = _given(request, "from", 1), _given(request, "to", 10**6)
+    known = facts.read(run, marks=[])
+    wanted = [step for step in known.steps if start <= step.number <= end]
+    rows = [blast_radius.row(known, step) for step in wanted[:PAGE]]
+    context = {
+        "run": run,
+        "rows": rows,
+        "count": len(known.steps),
+        "first": rows[0].step.number if rows else start,
+        "last": rows[-1].step.number if rows else start,
+        "following": wanted[PAGE].number if len(wanted) > PAGE else None,
+        "to": end,
+        "rights": rights.of(request.user, run),
+    }
+    return render(request, "runs/steps.html", context)
+
+
+def _given(request: PageRequest, name: str, otherwise: int) -> int:
+    found = request.GET.get(name, "")
+    return int(found) if found.isascii() and found.isdigit() and len(found) < 9 else otherwise
 
 
 @login_required
@@ -77,7 +106,7 @@ def let_through(request: PageRequest, number: int, step: int) -> HttpResponse:
 
 
 def _context(request: PageRequest, step: Step, **more: Any) -> dict[str, Any]:
-    known = facts.read(step.run)
+    known = facts.read(step.run, marks=[])
     capability = registry.find(step.capability)
     entries = [logwords.line(entry) for entry in step.entries.order_by("seq").select_related("step")]
     return {

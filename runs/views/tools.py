@@ -15,7 +15,7 @@ from runs import drills
 from runs.exceptions import NotAllowed, Refused
 from runs.forms import DrillForm, DueForm
 from runs.models import CapabilityRecord, LogEntry, Run
-from runs.services.drilling import check_drill_right, may_drill, sandboxes, start_drill
+from runs.services.drilling import check_drill_right, drillable_by, sandboxes, start_drill
 from runs.tools import all_tools, one_tool
 from sagaboard.web import PageRequest
 
@@ -24,9 +24,10 @@ from sagaboard.web import PageRequest
 @require_safe
 def capabilities(request: PageRequest) -> HttpResponse:
     tools = all_tools(request.user)
+    due = [tool.name for tool in tools if tool.is_due]
     context = {
         "tools": tools,
-        "may_drill_due": any(tool.is_due and may_drill(request.user, tool.record) for tool in tools),
+        "may_drill_due": bool(due) and drillable_by(request.user).filter(name__in=due).exists(),
         "groups": [found for found in ([tool for tool in tools if tool.group == group] for group in (0, 1, 2)) if found],
         "proven": sum(tool.proof == "ok" for tool in tools),
         "blank": sum(tool.blank for tool in tools),
@@ -51,7 +52,7 @@ def capability(request: PageRequest, name: str) -> HttpResponse:
         "tool": tool,
         "record": tool.record,
         # A proof that nobody can renew is no use: the button is there for whoever may press it.
-        "may_drill": tool.leaves_effect and tool.record.has_undo and may_drill(request.user, tool.record),
+        "may_drill": tool.leaves_effect and tool.record.has_undo and drillable_by(request.user).filter(name=name).exists(),
         "runs": runs[:20],
         "drills": drills.order_by("-id")[:10],
         "schema": schema,
@@ -68,7 +69,7 @@ def drill(request: PageRequest, name: str) -> HttpResponse:
         check_drill_right(request.user, name)
     except NotAllowed as exc:
         return render(request, "runs/drill.html", {"record": record, "refusal": exc.detail}, status=403)
-    form = DrillForm(request.user, request.POST or None, initial={"arguments": drills.last_arguments(name)})
+    form = DrillForm(request.user, request.POST or None, initial={"arguments": drills.last_arguments([name]).get(name, {})})
     if request.method != "POST" or not form.is_valid():
         return render(request, "runs/drill.html", {"record": record, "form": form}, status=422 if form.is_bound else 200)
     try:

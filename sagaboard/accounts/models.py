@@ -31,8 +31,8 @@ class User(AbstractUser):
     theme = models.CharField(max_length=8, choices=Theme, default=Theme.SYSTEM, blank=True)
     shortcuts = models.BooleanField(default=True)
     # How a reviewer hears of what waits for them; the hours are of the person's own time zone.
-    mail = models.CharField(max_length=8, choices=Mail, default=Mail.AT_ONCE)
-    digest_hour = models.PositiveSmallIntegerField(default=9)
+    mail = models.CharField(max_length=8, choices=Mail, default=Mail.AT_ONCE, db_default=Mail.AT_ONCE)
+    digest_hour = models.PositiveSmallIntegerField(default=9, db_default=9)
     quiet_from = models.TimeField(null=True, blank=True)
     quiet_until = models.TimeField(null=True, blank=True)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from django.contrib.auth.models import AnonymousUser, Permission
-from django.db.models import Q, QuerySet
-from guardian.shortcuts import get_objects_for_user, get_perms, get_users_with_perms
+from django.db.models import CharField, Q, QuerySet, Value
+from guardian.models import GroupObjectPermission, UserObjectPermission
+from guardian.shortcuts import get_objects_for_user, get_users_with_perms
 
 from sagaboard.accounts.models import Team, User
 
@@ -29,9 +30,12 @@ def held(user: User, team: Team) -> frozenset[str]:
         return frozenset()
     if user.is_superuser:
         return frozenset(ON_TEAM)
-    granted = set(get_perms(user, team))
-    member = team.members.filter(pk=user.pk).exists()
-    return frozenset(right for right, grant in ON_TEAM.items() if grant in granted or (member and user.has_perm(right)))
+    on_team = {"permission__codename__in": ON_TEAM.values(), "permission__content_type__app_label": "accounts", "object_pk": str(team.pk)}
+    own = UserObjectPermission.objects.filter(user=user, **on_team).values_list("permission__codename")
+    of_groups = GroupObjectPermission.objects.filter(group__in=user.groups.all(), **on_team).values_list("permission__codename")
+    member = Team.objects.filter(pk=team.pk, members=user).values_list(Value("member", CharField()))
+    found = {name for (name,) in own.union(of_groups, member)}
+    return frozenset(right for right, grant in ON_TEAM.items() if grant in found or ("member" in found and user.has_perm(right)))
 
 
 def teams_with(user: User, right: str) -> QuerySet[Team]:

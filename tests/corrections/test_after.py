@@ -70,7 +70,7 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
     assert "Tell them that it is back" not in client.get(sent.get_absolute_url()).content.decode()
     again = make_retry(sent.run)
     assert Page.objects.filter(person=owner, subject__contains="it is back").exists()
-    assert drafts_of(owner).number == 1
+    assert drafts_of(owner).rows.count() == 1
     html = client.get(sent.get_absolute_url()).content.decode()
     assert "Tell them that it is back" in html
     assert f"by run {again.number}" in re.sub(r"<[^>]+>", "", html)
@@ -78,7 +78,7 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
     delivery.deliver(sent.run_id, news.pk)
     assert (reread(news).state, news.place_key, news.follows) == (CorrectionState.SENT, sent.place_key, sent)
     assert world.calls("correct")[1].startswith(f"[It is back - run {sent.run_id}]")
-    assert drafts_of(owner).number == 0
+    assert drafts_of(owner).rows.count() == 0
     assert client.post(f"{sent.get_absolute_url()}back/").status_code == 409
     assert len(world.calls("correct")) == 2
 

@@ -17,6 +17,7 @@ from runs.states import RunState, StepState
 from tests.checker import forged
 from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_failed, make_undone, own_audience
 from tests.factories import make_run, make_user
+from tests.helpers import reread
 from tests.outbox.scenes import deliver, item_of, make_released
 from tests.tools import ShowThing, world
 
@@ -283,7 +284,7 @@ def test_a_note_for_an_audience_nobody_owns_has_nobody_to_go_to(token):
     assert draft.recipient == ""
     assert any("Nobody owns the audience “team”" in one for one in wording.problems(draft))
     own_audience()
-    assert not wording.problems(draft)
+    assert not wording.problems(reread(draft))
 
 
 def test_a_fact_that_changed_stands_against_sending(token):

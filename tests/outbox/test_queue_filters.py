@@ -63,7 +63,7 @@ def test_more_than_a_page_is_counted_true_and_said(client, alice, token, monkeyp
     make_released(token=token)
     html = page(client, alice)
     assert "the first 1 of 2" in html
-    assert waiting_for(alice).number == 2
+    assert waiting_for(alice).rows.count() == 2
     assert len(group_of(html, "For you")) == 1
 
 
@@ -107,7 +107,7 @@ def test_a_narrowed_queue_stays_so_while_it_is_live(client, alice, token):
     poll = re.search(r'hx-get="(/outbox/live/[^"]*)"', html)[1].replace("&amp;", "&")
     assert "q=news" in poll
     assert client.get(poll).status_code == 204
-    assert "Tell the client about more" not in client.get(poll.replace("seen=", "seen=x")).content.decode()
+    assert "Tell the client about more" not in client.get(poll.replace("at=", "at=x")).content.decode()
 
 
 def test_a_group_with_a_box_is_only_what_is_for_you_and_no_gate(client, alice, bob, token):

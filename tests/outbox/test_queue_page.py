@@ -40,7 +40,7 @@ def test_what_i_may_decide_is_for_me_and_counted(client, token, alice):
     run = make_released(token=token)
     html = page(client, alice)
     assert group_of(html, "For you") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
-    assert waiting_for(alice).number == 2
+    assert waiting_for(alice).rows.count() == 2
 
 
 def test_what_others_decide_says_why(client, token, alice, bob):
@@ -49,7 +49,7 @@ def test_what_others_decide_says_why(client, token, alice, bob):
     assert group_of(html, "For someone else") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
     assert "another group decides it" in html
     assert "Nothing waits for you. Two wait for someone else." in html
-    assert waiting_for(bob).number == 0
+    assert waiting_for(bob).rows.count() == 0
     run.owner = alice
     run.save()
     assert "you own the run, so someone else must approve it" in page(client, alice)
@@ -62,14 +62,14 @@ def test_my_yes_moves_it_to_the_others_and_off_my_count(client, token, alice):
     html = page(client, alice)
     assert group_of(html, "For someone else") == [str(item_of(run, "tell").pk)]
     assert "needs 2 yeses, has 1 with yours" in html
-    assert waiting_for(alice).number == 1
+    assert waiting_for(alice).rows.count() == 1
 
 
 def test_held_items_stand_by_themselves(client, token, alice):
     run = make_waiting(token=token)
     html = page(client, alice)
     assert group_of(html, "Held until their run is green") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
-    assert waiting_for(alice).number == 0
+    assert waiting_for(alice).rows.count() == 0
 
 
 def test_an_expired_item_is_its_owners_and_in_nobodys_queue(client, token, alice):
@@ -77,7 +77,7 @@ def test_an_expired_item_is_its_owners_and_in_nobodys_queue(client, token, alice
     expired(run)
     assert group_of(page(client, run.owner), "Expired") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
     assert "/outbox/1/" not in page(client, alice)
-    assert waiting_for(alice).number == 0
+    assert waiting_for(alice).rows.count() == 0
 
 
 def test_an_item_of_a_failed_run_leaves_the_queue(client, token, alice):

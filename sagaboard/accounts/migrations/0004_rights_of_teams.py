@@ -15,8 +15,10 @@ BEFORE = {
 
 def write_down(apps, schema_editor):
     groups, shipped = apps.get_model("auth", "Group"), apps.get_model("accounts", "ShippedRight")
-    for role in groups.objects.filter(name__in=BEFORE):
-        shipped.objects.bulk_create(shipped(role=role, right=right) for right in BEFORE[role.name])
+    here = schema_editor.connection.alias
+    for role in groups.objects.using(here).filter(name__in=BEFORE):
+        rights = [shipped(role=role, right=right) for right in BEFORE[role.name]]
+        shipped.objects.using(here).bulk_create(rights, ignore_conflicts=True)
 
 
 class Migration(migrations.Migration):

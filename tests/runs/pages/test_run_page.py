@@ -440,3 +440,18 @@ def test_a_run_that_no_check_decides_needs_someone(client, alice, team):
     assert run in Run.objects.needing_someone()
     run.checks.create(name="ci")
     assert run not in Run.objects.needing_someone()
+
+
+def test_many_neighbours_that_say_the_same_stand_in_one_line_that_leads_to_them(client, alice, team):
+    plan = [{"ref": f"s{number}", "capability": "put_thing", "args": {"name": f"s{number}"}} for number in range(12)]
+    run = make_run(token=make_token(team=team), plan=[*plan, {"ref": "show", "capability": "show_thing", "args": {"name": "panel"}}])
+    client.force_login(alice)
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "Steps 1 to 12" in page
+    assert 'id="step-3"' not in page
+    assert 'id="step-13"' in page
+    rows = client.get(f"/runs/{run.pk}/steps/?from=1&to=12").content.decode()
+    assert [f'id="step-{number}"' in rows for number in (1, 12, 13)] == [True, True, False]
+    forged(run, "a call that failed among others that were not asked for")
+    run.steps.filter(ref="s5").update(state="failed", key="k", error="no room")
+    assert 'id="step-6"' in client.get(f"/runs/{run.pk}/").content.decode()
