@@ -272,7 +272,7 @@ INGEST = [
         "API-08",
         "open steps of a run are limited",
         "runs/services/asking.py",
-        "if len(_PENDING.all(run.pk)) >= rules.open_steps:",
+        "if record.pending >= rules.open_steps:",
         "if False:",
         f"{API}08_a_run_holds_so_much_and_no_more[rules0-calls0-open_steps]",
     ),

@@ -123,8 +123,8 @@ def _start(run: Run, step: Step, capability: Capability[Any], payload: Payload |
     if step.intent_seq is None:
         step.intent_seq = run.next_seq()
         fields.append("intent_seq")
-    step.move(StepState.RUNNING, *fields)
-    run.append("step.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}", call_key=step.call_key)
+    saves = step.moved(StepState.RUNNING, *fields)
+    run.append("step.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}", saves=saves, call_key=step.call_key)
     return _attempt(run, step, capability, seconds, payload)
 
 

@@ -54,8 +54,8 @@ def _take_effect(run: Run, step: Step, *, how: str, attempt: int | None) -> None
         signals.step_sent.send(Step, run=run, step=step)
         lifecycle.advance(run)
     else:
-        step.move(StepState.DONE if step.leaves_effect else StepState.NOTHING_TO_UNDO, *fields)
-        run.append("step.done", step=step, attempt=attempt, effect=step.effect, how=how)
+        saves = step.moved(StepState.DONE if step.leaves_effect else StepState.NOTHING_TO_UNDO, *fields)
+        run.append("step.done", step=step, attempt=attempt, saves=saves, effect=step.effect, how=how)
     _tell(run, step)
 
 

@@ -115,8 +115,8 @@ def undo_started(held: Walk, step: Step, capability: Capability[Any]) -> bool:
         fields = ["undo_tries", "undo_started_at", *step.take_lease(seconds, worker_name())]
         step.undo_tries += 1
         step.undo_started_at = run.now
-        step.move(StepState.UNDOING, *fields)
-        run.append("undo.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}")
+        saves = step.moved(StepState.UNDOING, *fields)
+        run.append("undo.started", step=step, attempt=step.attempt, actor=f"worker:{step.worker}", saves=saves)
         return True
 
 
@@ -127,9 +127,9 @@ def undone(held: Walk, step: Step, *, already: bool) -> bool:
             return False
         step.undone_at = step.ended_at = run.now
         step.undo_error = ""
-        step.move(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
+        saves = step.moved(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
         held.keep(run, _for_looks() / 2)
-        run.append("undo.skipped" if already else "undo.verified", step=step, evidence="verify_undone: gone")
+        run.append("undo.skipped" if already else "undo.verified", step=step, saves=saves, evidence="verify_undone: gone")
         if not already:
             prove(step, f"undone in run {run.number}")
         isolation.free(run, step)

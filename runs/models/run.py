@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 # Above this many bytes a document lies beside the log, which holds its digest.
 BESIDE_THE_LOG = 16_384
 MOVING = [*GOING_FORWARD, RunState.COMPENSATING]
+_ENTRY = """
+INSERT INTO runs_logentry (run_id, step_id, event, actor, attempt, data)
+SELECT %s::bigint, %s::bigint, %s::text, %s::text, %s::int, %s::jsonb"""
 
 
 def _has_step(**facts: Any) -> Exists:
@@ -240,17 +243,29 @@ class Run(Leased):
             self.claims.filter(live=True).update(live=False)
         quick.save(self, "state", *fields)
 
-    def append(self, event: str, *, step: Step | None = None, actor: str = "engine", attempt: int | None = None, **data: Any) -> None:
-        """Adds an entry to the log, in the caller's transaction, which holds the run's lock; the database allots its `seq`."""
+    def append(
+        self,
+        event: str,
+        *,
+        step: Step | None = None,
+        actor: str = "engine",
+        attempt: int | None = None,
+        saves: tuple[str, ...] = (),
+        **data: Any,
+    ) -> None:
+        """Adds an entry to the log, in the caller's transaction, which holds the run's lock; the database allots its `seq`.
+
+        `saves` names fields of the step that the same statement writes.
+        """
         document = json.dumps(storable(data))
         if len(document) > BESIDE_THE_LOG:
             document = json.dumps(_beside(document))
         self.last_event = event
-        with quick.cursor() as cursor:
-            cursor.execute(
-                "INSERT INTO runs_logentry (run_id, step_id, event, actor, attempt, data) VALUES (%s, %s, %s, %s, %s, %s)",
-                [self.pk, step.pk if step else None, event, actor[:200], attempt, document],
-            )
+        values = [self.pk, step.pk if step else None, event, actor[:200], attempt, document]
+        if step and saves:
+            quick.save(step, *saves, then=(_ENTRY, values))
+        else:
+            quick.rows(_ENTRY, values)
 
     def next_seq(self) -> RawSQL:
         """The `seq` that the next entry will get, as an expression; certain while the run's lock is held."""

@@ -176,10 +176,14 @@ class Step(Leased):
 
     def move(self, to: StepState, *fields: str) -> None:
         """Changes the state, by the table of allowed moves, and saves `fields` with it."""
+        quick.save(self, *self.moved(to, *fields))
+
+    def moved(self, to: StepState, *fields: str) -> tuple[str, ...]:
+        """Changes the state, by the table of allowed moves; returns the fields that the entry about it is to save."""
         if to not in STEP_MOVES[self.state]:
             raise AssertionError(f"A step does not go from {self.state} to {to}.")
         self.state = to
-        quick.save(self, "state", *fields)
+        return ("state", *fields)
 
     def what_undo_needs(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """`prepared` and `effect` as the target gave them."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Count, Exists, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from runs import dispatch, isolation, keys, lifecycle, registry, signals
 from runs import plan as planning
@@ -13,20 +14,34 @@ from runs.capability import Capability
 from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, OffPlanCall, OverBudget, Overlaps, Refused, TooMany
 from runs.limits import rules_of
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, Check, IdempotencyKey, Run, Step, quick
+from runs.models import CapabilityRecord, Check, IdempotencyKey, Run, Step
 from runs.models.quick import Prepared
 from runs.paging import page
 from runs.services.opening import check_session, heartbeat
 from runs.states import KIND_ORDER, OffPlan, Overlap, RunState, StepState
 from sagaboard.accounts.models import Token
 
+# What `_pin` and `_write` set.
+_ASKED = (
+    *("planned_kind", "kind", "audience", "read_by", "version", "leaves_effect", "args", "why", "asked_by", "prepared"),
+    *("args_digest", "identity_digest", "key", "call_key", "touches"),
+    *("state", "closed_why", "requested_at", "error", "ended_at", "due_at", "intent_seq"),
+)
 # What was asked for already and has not ended without effect.
 STANDS = frozenset(StepState) - {StepState.PLANNED, StepState.SKIPPED, StepState.FAILED}
 
 _NAMED = Prepared(lambda run, ref: Step.objects.filter(run=run, ref=ref), -1, "sample")
-_PENDING = Prepared(lambda run: Step.objects.pending().filter(run=run), -1)
-_RECORD = Prepared(lambda name: CapabilityRecord.objects.filter(name=name), "sample")
-_REPORTED = Prepared(lambda run: Check.objects.filter(run=run).exclude(state="pending"), -1)
+
+
+def _governed(name: str, run: int) -> QuerySet[CapabilityRecord]:
+    """The capability's row, and of the run how many steps are open and whether a check was reported."""
+    pending = Step.objects.pending().filter(run=run).order_by().values("run").annotate(found=Count("pk")).values("found")
+    reported = Check.objects.filter(run=run).exclude(state="pending")
+    found = CapabilityRecord.objects.filter(name=name)
+    return found.annotate(pending=Coalesce(Subquery(pending), 0), reported=Exists(reported))
+
+
+_RECORD = Prepared(_governed, "sample", -1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +134,9 @@ def _ask(run: Run, token: Token, request: Request) -> Asked:
     step, new = _meant(run, request)
     if new:
         _check_open(run)
-        _check_limits(run, token, step)
-        step = _request(run, token, request, step)
+        record = _record(request, run)
+        _check_limits(run, token, step, record)
+        step = _request(run, token, request, step, record)
     else:
         heartbeat(run)
     if request.idempotency_key is not None:
@@ -230,9 +246,18 @@ def _check_open(run: Run) -> None:
         )
 
 
-def _check_limits(run: Run, token: Token, step: Step) -> None:
+def _record(request: Request, run: Run) -> Any:
+    """The row that governs the capability, as `_governed` reads it; refused where people disabled it."""
+    name = request.capability.name
+    record: Any = _RECORD.first(name, run.pk)
+    if record is None or record.disabled_at or record.missing_since:
+        raise Invalid(f"{name} is disabled{f': {record.disabled_why}' if record else ''}. Ask an admin, or skip the step.")
+    return record
+
+
+def _check_limits(run: Run, token: Token, step: Step, record: Any) -> None:
     rules = rules_of(token)
-    if len(_PENDING.all(run.pk)) >= rules.open_steps:
+    if record.pending >= rules.open_steps:
         raise TooMany(f"{rules.open_steps} steps of this run are open already. Wait for some to end.", retry_after=2, limit="open_steps")
     if step._state.adding and run.steps.count() >= rules.steps_per_run:
         raise OverBudget(
@@ -251,11 +276,8 @@ def _check_waiting(run: Run, token: Token) -> None:
         raise TooMany(says, retry_after=60, limit="waiting_items")
 
 
-def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
+def _request(run: Run, token: Token, request: Request, step: Step, record: Any) -> Step:
     """Writes the intent: the step's row, its entry, and, for what can't be taken back, its place in the outbox."""
-    record = _RECORD.first(step.capability)
-    if record is None or record.disabled_at or record.missing_since:
-        raise Invalid(f"{step.capability} is disabled{f': {record.disabled_why}' if record else ''}. Ask an admin, or skip the step.")
     capability = request.capability
     retries = step.state == StepState.FAILED
     if retries and step.tries >= capability.retry.attempts:
@@ -268,7 +290,7 @@ def _request(run: Run, token: Token, request: Request, step: Step) -> Step:
     # Claimed also by what waits for a person: once let through it runs without another look.
     held, warned = _touch(run, step)
     hold = "; ".join(filter(None, [_holds(run, step), held]))
-    _back_to_pending(run)
+    _back_to_pending(run, reported=record.reported)
     if hold:
         _write(run, step, StepState.ON_HOLD, token, why_held=hold, warned=warned)
         return step
@@ -319,11 +341,11 @@ def _touch(run: Run, step: Step) -> tuple[str, str]:
     return (says, "") if run.overlap == Overlap.HOLD else ("", says)
 
 
-def _back_to_pending(run: Run) -> None:
+def _back_to_pending(run: Run, *, reported: bool) -> None:
     """A step asked for later sets the checks back: they judged something else."""
     if run.state == RunState.CHECKING:
         run.move(RunState.OPEN)
-    if _REPORTED.first(run.pk):
+    if reported:
         run.checks.exclude(state="pending").update(state="pending", reported_at=None)
 
 
@@ -334,12 +356,13 @@ def _write(run: Run, step: Step, state: StepState, token: Token, *, why_held: st
     step.intent_seq = run.next_seq() if state == StepState.REQUESTED else None
     if step._state.adding:
         step.save()
+        saves: tuple[str, ...] = ()
     else:
-        quick.save(step)
+        saves = _ASKED
     event = {StepState.ON_HOLD: "step.on_hold", StepState.QUEUED: "step.queued"}.get(state)
     names = ("capability", "version", "key", "call_key", "args", "kind", "audience", "ref", "why", "touches")
     facts = {name: getattr(step, name) for name in names} | ({"warned": warned} if warned else {})
-    run.append("step.requested", step=step, actor=f"token:{token.name}", **facts)
+    run.append("step.requested", step=step, actor=f"token:{token.name}", saves=saves, **facts)
     if event:
         run.append(event, step=step, why=why_held)
 
