@@ -41,10 +41,15 @@
   setInterval(tick, 1000);
 
   // ---- polling: slowly while hidden, at once on return
+  // A press overtakes a look: what it brings is newer, and may take the place that the answer to the look was for.
+  const isOvertaken = (poller) => !poller.isConnected || one(".htmx-request:not([data-poll])") !== null;
   document.addEventListener("htmx:beforeRequest", (event) => {
-    if (!event.detail.elt.matches("[data-poll]")) return;
-    if (document.hidden && Date.now() - asked < 30000) event.preventDefault();
-    else asked = Date.now();
+    const poller = event.detail.elt;
+    if (!poller.matches("[data-poll]")) return;
+    if (isOvertaken(poller) || (document.hidden && Date.now() - asked < 30000)) { event.preventDefault(); return; }
+    asked = Date.now();
+    // Listened for on the poller itself: of one that is off the page the document hears nothing.
+    poller.addEventListener("htmx:beforeOnLoad", (answer) => { if (isOvertaken(poller)) answer.preventDefault(); }, { once: true });
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.elt.matches("[data-poll]") && event.detail.successful) heard = Date.now();

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from runs import services
+from tests.browser.scenes import make_note
 from tests.factories import make_token
 from tests.runs.pages.helpers import failed_run
 from tests.runs.pages.scenes import red_run
@@ -57,3 +58,19 @@ def test_a_server_that_is_gone_is_said_with_the_time_and_so_is_its_return(open_a
     page.unroute(asked)
     expect(mark).to_contain_text("Live · checked", timeout=15_000)
     expect(page.locator("#old")).to_be_hidden()
+
+
+def test_the_answer_to_a_look_that_a_press_has_overtaken_changes_nothing(open_as, team):
+    note = make_note(team)
+    page = open_as(note.run.owner, f"{note.get_absolute_url()}?confirm=send&tried=0")
+    looks = []
+    with page.expect_request("**/corrections/live/**", timeout=8000):
+        page.route("**/corrections/live/**", lambda route: looks.append(route))
+    page.get_by_role("button", name="Yes, send").click()
+    expect(page.locator("#result")).to_contain_text("sent this")
+    with page.expect_response("**/corrections/live/**editing"):
+        looks[0].continue_()
+    page.unroute("**/corrections/live/**")
+    page.wait_for_timeout(300)
+    expect(page.locator("#changed")).to_be_hidden()
+    expect(page.locator("#result")).to_contain_text("sent this")
