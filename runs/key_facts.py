@@ -54,7 +54,7 @@ def for_stuck(facts: Facts) -> list[Fact]:
 def for_undone(facts: Facts) -> list[Fact]:
     told = [one for one in facts.told if one.state == "sent"]
     due = facts.untold
-    small = listed([one.who for one in told]) or (f"{len(due)} not yet" if due else "nobody had to be")
+    small = listed([one.who for one in told]) or (f"{len(due)} not yet" if due else "nobody" if facts.told else "nobody had to be")
     return [
         _fact_undone(facts),
         _fact_was_visible(facts),

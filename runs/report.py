@@ -14,7 +14,7 @@ from runs import blast_radius, exposure, facts, log, logwords, picture, situatio
 from runs.models import LogEntry, Run, Step
 from runs.run_list import look_of
 from runs.sections import Told
-from sagaboard.templatetags.words import name_of
+from sagaboard.templatetags.words import counted, duration, name_of
 
 DECISIONS = [
     "run.taken", "run.paused", "run.failed", "run.left_standing", "run.compensating", "step.settled", "step.closed", "step.queued",
@@ -37,6 +37,7 @@ def of(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
         "look_label": label,
         "table": table,
         "situation": situation.of(known),
+        "seen": _seen(known),
         "picture": picture.of(known, table),
         "pressed": known.mark("run.compensating"),
         "compensated_after": first - run.failed_at if first and run.failed_at and first >= run.failed_at else None,
@@ -44,6 +45,17 @@ def of(run: Run, now: dt.datetime | None = None) -> dict[str, Any]:
         "chain": log.verify(run),
         "verified": [logwords.line(entry) for entry in entries if entry.event in VERIFIED],
     }
+
+
+def _seen(known: facts.Facts) -> str:
+    """How long people could see what a run that failed had shown, once no one can any more; a sentence."""
+    shown = [one for step in known.steps if (one := exposure.of(step)).started and not one.is_machines]
+    if known.run.failed_at is None or any(one.is_visible for one in shown):
+        return ""
+    if not shown:
+        return "No person could see any of it."
+    longest = duration(max(one.seconds(known.now) for one in shown))
+    return f"People could see {counted(len(shown), 'effect')}, {'the longest ' if len(shown) > 1 else ''}for {longest}."
 
 
 def as_text(run: Run, zone: str = "") -> str:

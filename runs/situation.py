@@ -277,7 +277,9 @@ def _who_was_told(facts: Facts) -> Part:
     told, due = [one for one in facts.told if one.state == "sent"], facts.untold
     if due:
         return Part(f"{_people_or_places(due)} {is_are(due)} to be told.", "em")
-    return Part(f"{_people_or_places(told)} {is_are(told, 'was', 'were')} told." if told else "Nobody had to be told.")
+    if not told:
+        return Part("Nobody was told." if facts.told else "Nobody had to be told.")
+    return Part(f"{_people_or_places(told)} {is_are(told, 'was', 'were')} told.")
 
 
 def _people_or_places(told: list[Told]) -> str:

@@ -116,14 +116,11 @@
     const button = event.target.closest("button, a.btn"), shut = event.target.closest("dialog:modal [data-esc]");
     if (shut) { event.preventDefault(); event.stopPropagation(); shut.closest("dialog").close(); leave(); return; }
     if (button && swapped && swapped.contains(button) && document.contains(swapped) && Date.now() - swappedAt < 700) event.preventDefault();
-    if (event.target.closest("[data-print]")) window.print();
     const copy = event.target.closest("[data-copy]");
     if (copy && navigator.clipboard) navigator.clipboard.writeText(copy.dataset.copy).then(() => say("Copied."));
   }, true);
   const leave = () => { one("#over").replaceChildren(); all('[hx-target="#over"]').find((el) => el.offsetParent)?.focus(); };
   document.addEventListener("cancel", (event) => { if (event.target.closest("#over")) setTimeout(leave); }, true);
-
-  document.addEventListener("DOMContentLoaded", () => { for (const el of all("[data-print]")) el.hidden = false; });
 
   // ---- the preview's button promises what the ticks make of it: drift that is not undone over is where the walk stops
   document.addEventListener("change", (event) => {

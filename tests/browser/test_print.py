@@ -27,3 +27,10 @@ def test_the_report_of_seven_steps_fits_two_pages_in_black_on_white(open_as, ali
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(18, 24, 28)"
     assert page.locator(".pivot-line").is_visible()
+
+
+def test_the_button_asks_the_browser_to_print_once(open_as, alice, team):
+    page = open_as(alice, f"/runs/{red_run(team).pk}/report/")
+    page.evaluate("() => { window.asked = 0; window.print = () => { window.asked += 1; }; }")
+    page.get_by_role("button", name="Print").click()
+    assert page.evaluate("window.asked") == 1

@@ -150,9 +150,12 @@ def test_the_report_is_a_page_markdown_and_data(draft, client):
     services.dismiss(draft, by=draft.run.owner, reason="nobody was in")
     html = client.get(f"/runs/{draft.run_id}/report/").content.decode()
     assert "nobody was told" in html
+    assert "People could see one effect, for " in html
+    assert "Nobody was told." in html
     assert "nobody was in" in html
     assert "said that nobody needs to be told" in html
-    assert "nobody was in" in client.get(f"/runs/{draft.run_id}/report.md").content.decode()
+    assert "nobody was in" in (text := client.get(f"/runs/{draft.run_id}/report.md").content.decode())
+    assert "People could see one effect, for " in text
     found = json.loads(client.get(f"/runs/{draft.run_id}/report.json").content)
     assert found["told"][0]["why"] == "nobody was in"
     assert found["steps"][1]["visible_seconds"] > 0

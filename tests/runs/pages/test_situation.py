@@ -1,5 +1,6 @@
 """The first sentence of a run's page, for every state: what is out there, who sees it, whether it went past the pivot."""
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -106,6 +107,8 @@ def test_who_was_told_is_counted_by_what_was_sent():
     sent, due = Told("Meera", "flag", "a note", state="sent"), Told("Ana", "flag", "a note", state="draft")
     assert says("compensated", step("undone", "people"), told=[sent]).endswith("One person was told.")
     assert says("compensated", step("undone", "people"), told=[sent, due]).endswith("One person is to be told.")
+    dismissed = dataclasses.replace(sent, state="dismissed")
+    assert says("compensated", step("undone", "people"), told=[dismissed]).endswith("Nobody was told.")
 
 
 def test_a_send_that_failed_is_where_it_stopped():
