@@ -117,7 +117,7 @@
     if (shut) { event.preventDefault(); event.stopPropagation(); shut.closest("dialog").close(); leave(); return; }
     if (button && swapped && swapped.contains(button) && document.contains(swapped) && Date.now() - swappedAt < 700) event.preventDefault();
     const copy = event.target.closest("[data-copy]");
-    if (copy && navigator.clipboard) navigator.clipboard.writeText(copy.dataset.copy).then(() => say("Copied."));
+    if (copy && navigator.clipboard) navigator.clipboard.writeText(copy.dataset.copy).then(() => { copy.textContent = "Copied"; say("Copied."); });
   }, true);
   const leave = () => { one("#over").replaceChildren(); all('[hx-target="#over"]').find((el) => el.offsetParent)?.focus(); };
   document.addEventListener("cancel", (event) => { if (event.target.closest("#over")) setTimeout(leave); }, true);

@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from corrections import delivery, services
 from corrections.states import CorrectionState
+from runs.exceptions import NoEffect
 from tests.browser.scenes import make_note
 from tests.browser.shots import shoot
 from tests.helpers import reread
@@ -33,7 +34,6 @@ def test_edited_with_a_live_preview_and_sent(open_as, note):
     expect(preview).to_contain_text("not saved yet")
     page.get_by_label("After CI passes on the retry").check()
     expect(preview).to_contain_text("after CI passes on the retry")
-    assert reread(note).revision == 1
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("link", name="Back")).to_be_focused()
     expect(page.get_by_label("What they may have seen")).to_be_disabled()
@@ -101,9 +101,24 @@ def test_what_is_typed_survives_somebody_elses_save(open_as, note):
     shoot(page, "correction-stale")
 
 
+def test_what_could_not_be_delivered_is_copied_to_be_told_by_hand(open_as, note):
+    def refused(call):
+        raise NoEffect("the channel is archived")
+
+    world.before["correct"] = refused
+    services.send(note, by=note.run.owner, revision=note.revision)
+    delivery.deliver(note.run_id, note.pk)
+    page = open_as(note.run.owner, note.get_absolute_url(), permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the text").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == reread(note).text
+
+
 def test_on_a_phone(open_as, note):
     page = open_as(note.run.owner, note.get_absolute_url(), **PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    # Two lines: the bar is always there, and the message must be read above it.
+    assert page.locator("#decide").bounding_box()["height"] < 125
     shoot(page, "correction-phone")
     page.get_by_role("button", name="Send to Meera Joshi").tap()
     page.get_by_role("button", name="Yes, send").tap()
