@@ -12,6 +12,7 @@ from runs.services.drilling import drillable_by, sandboxes
 from runs.tools import Tool, all_tools
 from sagaboard.accounts.models import User
 
+ICONS = {"done": "check", "running": "running", "failed": "x"}
 WORDS = {"done": "done", "running": "running", "waiting": "not yet", "failed": "failed", "none": "not done"}
 
 
@@ -26,6 +27,10 @@ class Part:
     @property
     def word(self) -> str:
         return WORDS[self.state]
+
+    @property
+    def icon(self) -> str:
+        return ICONS.get(self.state, "planned")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,6 +51,16 @@ class Tool:
         return self.kind != Kind.IRREVERSIBLE and self.proof in ("old", "never") and not self.blank
 
     @property
+    def gone(self) -> str:
+        """What is looked at for it to count as undone."""
+        return self.undone_when.partition("; ")[0]
+
+    @property
+    def stays(self) -> str:
+        """What is there all the same: what the code says after the first semicolon."""
+        return self.undone_when.partition("; ")[2]
+
+    @property
     def first_line(self) -> str:
         return self.description.partition("\n")[0]
 

@@ -159,6 +159,7 @@ def test_the_registry_shows_problems_first(client, alice, team):
     page = client.get("/capabilities/").content.decode()
     assert page.index("psql in the shell") < page.index("put_thing")
     assert "NO UNDO WRITTEN" in page
+    assert "ticket has its old status; <b>webhook stays fired</b>" in page
     one = client.get("/capabilities/show_thing/").content.decode()
     assert f'href="/runs/{run.pk}/"' in one
     assert "&quot;properties&quot;" in one
