@@ -5,7 +5,12 @@
   const one = (what, where = document) => where.querySelector(what);
   const all = (what, where = document) => [...where.querySelectorAll(what)];
   const isField = (el) => el && el.matches("input, textarea, select, [contenteditable]");
-  const say = (text) => { const box = one("#says"); if (box) box.textContent = text; };
+  // Aloud at most every 5 s, and the last word wins: a screen reader reads each to its end.
+  let saidAt = 0, toSay = 0;
+  const say = (text) => {
+    clearTimeout(toSay);
+    toSay = setTimeout(() => { saidAt = Date.now(); one("#says").textContent = text; }, Math.max(0, saidAt + 5000 - Date.now()));
+  };
   const skew = () => Date.parse(document.body.dataset.now || "") - started || 0;
   // When the server's answer began, by this browser's clock.
   const started = performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart || performance.now());
@@ -84,6 +89,7 @@
     const asker = event.detail.requestConfig?.elt;
     const target = event.detail.target, quiet = event.type === "htmx:oobBeforeSwap" || asker?.matches("[data-quiet]");
     if (!target) return;
+    if (target.id === "says") { event.detail.shouldSwap = false; say(event.detail.fragment.textContent.trim()); return; }
     // A look that was refused says nothing about the run; what stands there stays, and grows old in sight.
     if (event.detail.xhr?.status >= 400 && asker?.matches("[data-poll]")) { event.detail.shouldSwap = false; return; }
     const focused = target.contains(document.activeElement) && document.activeElement !== target ? document.activeElement : null;

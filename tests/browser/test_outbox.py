@@ -157,6 +157,17 @@ def test_the_pages_are_accessible(open_as, accessible, alice, ticket, scheme, si
         accessible(page)
 
 
+def test_e_goes_to_edit_and_changes_nothing(open_as, alice, run):
+    set_policy("tell_client", editable=["value"])
+    item = item_of(run, "tell")
+    item.policy = policy_for("tell_client", "clients")
+    item.save()
+    page = open_as(alice, item.get_absolute_url())
+    page.keyboard.press("e")
+    expect(page.get_by_role("button", name="Edit…")).to_be_focused()
+    assert reread(item).current.number == 1
+
+
 def test_words_are_edited_on_a_phone_without_scripts(open_as, alice, run):
     set_policy("tell_client", editable=["value"])
     item = item_of(run, "tell")

@@ -9,6 +9,7 @@ from corrections import services as corrections
 from runs import services
 from runs.engine import compensate
 from runs.states import RunState
+from tests.browser.pages import plan_of
 from tests.browser.shots import shoot
 from tests.factories import make_token
 from tests.runs.pages.helpers import again, failed_run, stuck_run
@@ -83,6 +84,52 @@ def test_letters_open_and_focus_and_never_undo(open_as, alice, team):
     expect(page.locator("a.ttl").first).to_be_focused()
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
+
+
+def test_each_page_has_its_letters(open_as, alice, team):
+    run = failed_run(team)
+    page = open_as(alice, "/runs/")
+    for letter, address in (("o", "/outbox/"), ("c", "/corrections/"), ("k", "/capabilities/"), ("a", "/audit/"), ("r", "/runs/")):
+        page.keyboard.press("g")
+        page.keyboard.press(letter)
+        page.wait_for_url(f"**{address}")
+    second = failed_run(team, plan=plan_of("second"))
+    page.reload()
+    rows = page.locator("tr.row a.ttl")
+    for key, row in (("j", 0), ("j", 1), ("k", 0)):
+        page.keyboard.press(key)
+        expect(rows.nth(row)).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/*/")
+    page.keyboard.press("l")
+    page.wait_for_url("**/log/")
+    services.leave_standing(second, by=alice, reason="The next run needs it.")
+    page.goto(f"/runs/{second.pk}/")
+    page.keyboard.press("r")
+    page.wait_for_url(f"**/runs/{second.pk}/report/")
+    assert again(run).state == RunState.FAILED
+
+
+def test_what_changes_is_said_aloud_at_most_every_five_seconds(open_as, alice, team):
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    page.evaluate(
+        """() => {
+          window.heard = [];
+          const heard = () => window.heard.push([Date.now(), document.querySelector("#says").textContent]);
+          new MutationObserver(heard).observe(document.querySelector("#says"), {childList: true});
+        }"""
+    )
+    said = "() => window.heard.filter(([at, text]) => text).length >= {}"
+    services.take_run(run, by=alice)
+    page.wait_for_function(said.format(1), timeout=10_000)
+    services.step_back(run, by=alice)
+    services.take_run(run, by=alice)
+    # A run that waits is looked at every 5 s; this is as if it had moved.
+    page.evaluate("htmx.trigger(document.querySelector('[data-poll]'), 'look')")
+    page.wait_for_function(said.format(2), timeout=10_000)
+    times = [at for at, text in page.evaluate("window.heard") if text]
+    assert times[1] - times[0] >= 4900
 
 
 def test_letters_can_be_switched_off(open_as, alice, team):
