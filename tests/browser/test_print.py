@@ -27,6 +27,10 @@ def test_the_report_of_seven_steps_fits_two_pages_in_black_on_white(open_as, ali
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(18, 24, 28)"
     assert page.locator(".pivot-line").is_visible()
+    # A table on paper too, with its head, and not the cards of a phone.
+    row = page.locator("tr.row").first
+    assert row.evaluate("(row) => getComputedStyle(row).display") == "table-row"
+    assert row.locator("td.c-exp").bounding_box()["y"] == row.locator("td.c-step").bounding_box()["y"]
 
 
 def test_the_button_asks_the_browser_to_print_once(open_as, alice, team):
