@@ -126,8 +126,8 @@ class Source:
         step = self.step
         return {
             "step": step.number,
-            # A line for each signal, whatever the words of an agent in it.
-            "signal": " ".join(self.filled("human_signal").split()) or f"what {step.capability} did",
+            # A line for each signal, whatever the words of an agent in it; the sentence goes on after them.
+            "signal": " ".join(self.filled("human_signal").split()).removesuffix(".") or f"what {step.capability} did",
             "from": step.done_at.isoformat() if step.done_at else None,
             "to": step.undone_at.isoformat() if step.undone_at else None,
             "reverted_to": self._reverted_to(how),

@@ -219,6 +219,8 @@ def test_cor_05_past_the_pivot_every_effect_left_behind_is_corrected(told):
     assert told.run.state == RunState.COMPENSATED
     assert set(told.drafts) == set(PLACES)
     assert {one.signals[0]["how"] for one in told.drafts.values()} == {"left_standing"}
+    # The sentence goes on after the words that were posted.
+    assert told.drafts["summary"].seen == f"message in #billing-dev: {SAID.removesuffix('.')}"
     assert all("it is still as you saw it" in wording.render_text(one) for one in told.drafts.values())
     assert all(one.what_to_do and one.questions_to == told.run.owner for one in told.drafts.values())
     assert all(one.for_clients == (one.steps.get().audience == "clients") for one in told.drafts.values())
