@@ -69,6 +69,7 @@ def test_letters_open_and_focus_and_never_undo(open_as, alice, team):
     expect(dialog).to_be_visible()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+    expect(page.locator("#actions").get_by_role("link", name="Preview compensation…")).to_be_focused()
     assert again(run).state == RunState.FAILED
     page.keyboard.press("t")
     expect(page.locator("#actions")).to_contain_text("You are on it")
@@ -130,6 +131,16 @@ def test_what_changes_is_said_aloud_at_most_every_five_seconds(open_as, alice, t
     page.wait_for_function(said.format(2), timeout=10_000)
     times = [at for at, text in page.evaluate("window.heard") if text]
     assert times[1] - times[0] >= 4900
+
+
+def test_states_are_told_apart_by_ear_without_motion_and_in_forced_colours(open_as, alice, team):
+    run = failed_run(team)
+    services.compensate_run(run, actor="person:Alice Ahn")
+    page = open_as(alice, f"/runs/{run.pk}/", reduced_motion="reduce", forced_colors="active")
+    expect(page.get_by_role("row", name="Pivot. Undo works above this line")).to_have_count(1)
+    pill = page.locator("#head .state")
+    assert pill.evaluate("(el) => getComputedStyle(el).borderTopStyle") == "solid"
+    assert pill.locator("svg").evaluate("(el) => getComputedStyle(el).animationName") == "none"
 
 
 def test_letters_can_be_switched_off(open_as, alice, team):
