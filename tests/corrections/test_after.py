@@ -71,6 +71,7 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
     again = make_retry(sent.run)
     assert Page.objects.filter(person=owner, subject__contains="it is back").exists()
     assert drafts_of(owner).rows.count() == 1
+    assert "Back: tell them" in client.get("/corrections/").content.decode()
     html = client.get(sent.get_absolute_url()).content.decode()
     assert "Tell them that it is back" in html
     assert f"by run {again.number}" in re.sub(r"<[^>]+>", "", html)
@@ -79,8 +80,15 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
     assert (reread(news).state, news.place_key, news.follows) == (CorrectionState.SENT, sent.place_key, sent)
     assert world.calls("correct")[1].startswith(f"[It is back - run {sent.run_id}]")
     assert drafts_of(owner).rows.count() == 0
+    assert "Back:" not in client.get("/corrections/").content.decode()
     assert client.post(f"{sent.get_absolute_url()}back/").status_code == 409
     assert len(world.calls("correct")) == 2
+
+
+def test_whoever_may_only_read_sees_that_nobody_was_told_it_is_back(sent, client, bob):
+    make_retry(sent.run)
+    client.force_login(bob)
+    assert "Back: not told" in client.get("/corrections/").content.decode()
 
 
 def test_a_retry_that_fails_is_no_news(sent):
