@@ -4,8 +4,8 @@
 import os
 import sys
 
-# These change the schema, so they speak to PostgreSQL as its owner; everything else takes the narrower run-time role.
-OWNER_COMMANDS = {"migrate", "makemigrations", "sqlmigrate", "showmigrations", "dbshell", "flush"}
+# These change the schema or erase, so they speak to PostgreSQL as its owner; everything else takes the narrower run-time role.
+OWNER_COMMANDS = {"migrate", "makemigrations", "sqlmigrate", "showmigrations", "dbshell", "flush", "erase"}
 
 
 def main() -> None:

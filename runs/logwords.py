@@ -53,6 +53,7 @@ WORDS = {
     "correction.failed": ("not delivered", "bad"),
     "correction.dismissed": ("dismissed", "held"),
     "capability.drilled": ("drilled", "undo"),
+    "payload.erased": ("erased", "held"),
 }
 # The first of these that an entry holds is its detail.
 TELLING = ("said", "why", "evidence", "subject", "place", "says", "title")
@@ -147,6 +148,8 @@ def detail(entry: LogEntry) -> str:
             return name_of(entry.actor)
         case "step.closed":
             return str(data.get("said") or "never sent")
+        case "payload.erased":
+            return f"{data['bytes']:,} bytes by {name_of(entry.actor)}: {data['why']}"
         case "correction.sent" | "correction.edited":
             return f"by {name_of(entry.actor)}"
     return next((str(data[name]) for name in TELLING if data.get(name)), "")

@@ -1715,6 +1715,22 @@ ACCESS = [
     ),
     guard(
         "SEC-03",
+        "what is erased is written into the log",
+        "runs/erasing.py",
+        "for run in runs if gone else []:",
+        "for run in []:",
+        f"{SECURITY}sec_03_retention_writes_what_it_removed",
+    ),
+    guard(
+        "SEC-03",
+        "what another run holds too is not erased",
+        "runs/erasing.py",
+        "if _beside([document.digest]).exclude(run__in=runs).exists():",
+        "if False:",
+        f"{SECURITY}sec_03_what_a_run_came_to_hold_meanwhile_is_not_erased",
+    ),
+    guard(
+        "SEC-03",
         "a decision keeps its name when the account goes",
         "outbox/services.py",
         "        by_name=str(by),\n",

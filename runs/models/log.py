@@ -20,6 +20,7 @@ _EVENTS = {
     "undo": "started verified skipped failed drifted",
     "correction": "drafted edited sent failed dismissed",
     "capability": "drilled",
+    "payload": "erased",
 }
 EVENTS = [f"{what}.{event}" for what, events in _EVENTS.items() for event in events.split()]
 
@@ -52,7 +53,7 @@ class LogQuerySet(models.QuerySet["LogEntry"]):
 
     def moving_head(self) -> str:
         """The hash of the last entry that changed something; being looked at, taken or refused changes nothing. "" if none."""
-        moving = self.exclude(event__in=["item.refused", "run.taken", "run.paged"])
+        moving = self.exclude(event__in=["item.refused", "run.taken", "run.paged", "payload.erased"])
         return moving.order_by("-seq").values_list("hash", flat=True).first() or ""
 
     def newest_of(self, run: int, count: int, *, events: Sequence[str], since: int) -> list[LogEntry]:

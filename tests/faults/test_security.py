@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 
 import psycopg
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.utils import DatabaseError
 from django.test import Client
+from django.utils import timezone
 
 from outbox import services
 from outbox.models import Decision, Item, Policy
+from runs import erasing, logwords
+from runs.locking import locked_run
+from runs.log import verify
 from runs.models import LogEntry, Run, StoredPayload
 from sagaboard.accounts.models import Scope
 from tests.checker import forged
@@ -190,8 +196,6 @@ def test_sec_03_names_and_roles_stay_readable_after_the_account_is_gone(scene, t
 
 
 def test_sec_03_a_change_by_the_databases_owner_shows_in_the_chain(scene):
-    from runs.log import verify
-
     run = Run.objects.get(pk=scene["run"])
     assert verify(run).whole
     forged(run, "an entry that the database's owner changed")
@@ -199,6 +203,75 @@ def test_sec_03_a_change_by_the_databases_owner_shows_in_the_chain(scene):
         owner.execute("SET session_replication_role = replica")
         owner.execute("UPDATE runs_logentry SET actor = 'person:Nobody' WHERE run_id = %s AND seq = 2", [run.pk])
     assert not verify(run).whole
+
+
+@pytest.fixture
+def as_owner():
+    """Commands speak as the database's owner, as manage.py has it for those that erase."""
+    _sql("SET ROLE NONE")
+    yield
+    connection.close()
+
+
+def _made_long_ago(token, *texts, days=100):
+    """A run that ended, with documents beside its log."""
+    run = make_undone(token=token)
+    with locked_run(run.pk) as locked:
+        for text in texts:
+            locked.append("run.taken", text=text * 50_000)
+    forged(run, "entries whose documents are long, and an end that is long ago")
+    Run.objects.filter(pk=run.pk).update(ended_at=timezone.now() - dt.timedelta(days=days))
+    return run
+
+
+def _texts():
+    return sorted(body["text"][0] for body in StoredPayload.objects.values_list("body", flat=True))
+
+
+def test_sec_03_retention_writes_what_it_removed(token, as_owner, capsys):
+    old, young = _made_long_ago(token, "a", "b"), _made_long_ago(token, "b", "c", days=3)
+    entries = list(old.entries.order_by("seq").values_list("seq", "hash"))
+    call_command("erase", older_than=90)
+    assert "1 would be erased." in capsys.readouterr().out
+    assert _texts() == ["a", "b", "c"]
+    call_command("erase", older_than=90, by="Ada Adler", why="90 days are over")
+    # What a younger run holds too stays.
+    assert _texts() == ["b", "c"]
+    told = LogEntry.objects.get(event="payload.erased")
+    removed = old.entries.get(data__has_key="$beside", data__bytes__gt=0, seq=entries[-2][0]).data
+    assert (told.run, told.actor) == (old, "person:Ada Adler")
+    assert told.data == {"digest": removed["$beside"], "bytes": removed["bytes"], "why": "90 days are over"}
+    assert list(old.entries.order_by("seq").values_list("seq", "hash"))[:-1] == entries
+    assert all(verify(run).whole for run in (old, young))
+    assert logwords.detail(told) == f"{removed['bytes']:,} bytes by Ada Adler: 90 days are over"
+    call_command("erase", older_than=90, by="Ada Adler", why="again")
+    assert LogEntry.objects.filter(event="payload.erased").count() == 1
+
+
+def test_sec_03_what_a_run_came_to_hold_meanwhile_is_not_erased(token, as_owner):
+    _made_long_ago(token, "a")
+    (found,) = erasing.old(after=dt.timedelta(days=90))
+    _made_long_ago(token, "a", days=0)
+    assert not erasing.erase(found, by="Ada Adler", why="90 days are over")
+    assert _texts() == ["a"]
+    assert not LogEntry.objects.filter(event="payload.erased").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"older_than": 0}, "at least one day"),
+        ({"older_than": 90, "by": "Ada"}, "go together"),
+        ({"older_than": 90, "why": "over"}, "go together"),
+        ({"older_than": 90, "by": "Ada", "why": "over"}, "Only the database's owner"),
+    ],
+)
+def test_sec_03_who_may_not_erase_or_gives_no_reason_erases_nothing(token, options, says):
+    _made_long_ago(token, "a")
+    with pytest.raises(CommandError, match=says):
+        call_command("erase", **options)
+    assert _texts() == ["a"]
+    assert not LogEntry.objects.filter(event="payload.erased").exists()
 
 
 # SEC-04
