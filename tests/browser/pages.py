@@ -20,10 +20,10 @@ from runs.models import CapabilityRecord, OutsideTool, Run, Step
 from runs.services.drilling import start_drill
 from runs.tasks import drill_run
 from sagaboard.accounts.models import User
-from tests.browser.scenes import make_board, make_note
+from tests.browser.scenes import make_board, make_letters, make_note
 from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_retry, make_undone
 from tests.factories import ask, do, make_run, make_token, make_user
-from tests.outbox.scenes import deliver, item_of, make_released, make_waiting
+from tests.outbox.scenes import deliver, item_of, make_released, make_waiting, set_policy
 from tests.runs.pages.helpers import failed_run
 from tests.runs.pages.scenes import red_run
 from tests.tools import world
@@ -317,7 +317,33 @@ def _outbox(team: Any, settings: Any, alice: User, bob: User) -> Iterator[Shown]
     for what in ("approve", "reject", "edit"):
         yield Shown(f"item-{what}", f"{ticket.get_absolute_url()}?confirm={what}", alice)
     yield Shown("item-version", f"/outbox/{tell.pk}/versions/1/", alice)
-    yield Shown("bulk", f"/outbox/bulk/?item={tell.pk}", alice)
+    first, second, third = make_letters(board.token)[:3]
+    yield Shown("bulk", f"/outbox/bulk/?item={first.pk}&item={second.pk}&item={third.pk}&item={tell.pk}", alice)
+    yield from _decided(team, alice, bob)
+
+
+def _decided(team: Any, alice: User, bob: User) -> Iterator[Shown]:
+    """What became of an item, as its card says it to whom it concerns."""
+    set_policy("tell_client", editable=["value"], quorum=2)
+    runs = {name: make_released(token=make_token(team=team), plan=_going_out(name)) for name in ("edited", "yes", "no", "late", "dead")}
+    items = {name: item_of(run, "tell") for name, run in runs.items()}
+    yield Shown("item-edit-open", f"{items['yes'].get_absolute_url()}?confirm=edit", alice)
+    outbox.edit(items["edited"], digest=items["edited"].digest, by=alice, fields={"value": "almost ready"})
+    outbox.approve(items["yes"], digest=items["yes"].digest, by=alice)
+    outbox.reject(items["no"], digest=items["no"].digest, by=alice, reason="Not before Friday.", fate="compensate")
+    Item.objects.filter(pk=items["late"].pk).update(expires_at=timezone.now())
+    services.stop_run(runs["dead"], by=alice, reason="The plan was wrong.")
+    for name, item in items.items():
+        yield Shown(f"item-{name}", item.get_absolute_url(), alice)
+    owner = items["late"].step.run.owner
+    yield Shown("item-late-owner", items["late"].get_absolute_url(), owner)
+    yield Shown("item-drop", f"{items['late'].get_absolute_url()}?confirm=drop", owner)
+    yield Shown("item-no-permission", items["edited"].get_absolute_url(), bob)
+    yield Shown("item-sent", Item.objects.filter(state="sent", step__ref="more").latest("pk").get_absolute_url(), alice)
+    yield Shown("item-gate", Item.objects.get(is_gate=True).get_absolute_url(), alice)
+    words = {"name": HOSTILE, "value": "\n".join([LONG] * 300)}
+    long = make_released(token=make_token(team=team), plan=[{"ref": "tell", "capability": "tell_client", "args": words}])
+    yield Shown("item-long", item_of(long, "tell").get_absolute_url(), alice)
 
 
 def _corrections(team: Any, alice: User, ada: User) -> Iterator[Shown]:

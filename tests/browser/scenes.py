@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils import timezone
+
 from corrections.models import Audience, Correction
+from outbox.models import Item
+from outbox.states import ItemState
 from runs.models import Run
+from tests.checker import forged
 from tests.corrections.scenes import draft_of, make_undone
 from tests.factories import make_token, make_user
-from tests.outbox.scenes import make_released, make_waiting
+from tests.outbox.scenes import item_of, make_released, make_waiting
 
 TARGETS = {
     "tickets": {
@@ -41,6 +46,17 @@ def make_board(team: Any, settings: Any) -> Run:
     run = make_released(token=token, plan=PLAN, why=WHY)
     make_waiting(token=token, plan=PLAN[:3] + PLAN[4:5])
     return run
+
+
+def make_letters(token: Any) -> list[Item]:
+    """Six letters to clients to whom something was sent before."""
+    names = ("Lena Vogt", "Rui Tavares", "Aoife Byrne", "Ivan Petrov", "Mia Chen", "Omar Haddad")
+    plan = [{"ref": f"c{n}", "capability": "tell_client", "args": {"name": name, "value": f"Dear {name}"}} for n, name in enumerate(names)]
+    first = make_released(token=token, plan=[{"ref": "first", "capability": "tell_client", "args": {"name": "first", "value": "first"}}])
+    forged(first, "as if somebody had written there before")
+    Item.objects.filter(step__run=first).update(state=ItemState.SENT, closed_at=timezone.now())
+    run = make_released(token=token, plan=plan)
+    return [item_of(run, f"c{n}") for n in range(len(names))]
 
 
 def make_note(team: Any) -> Correction:

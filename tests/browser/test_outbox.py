@@ -1,19 +1,17 @@
 """The reviewer's path in a real browser: by keyboard, without scripts, on a phone, and while others decide."""
 
 import pytest
-from django.utils import timezone
 from playwright.sync_api import expect
 
 from outbox import services
-from outbox.models import Decision, Item, Policy
+from outbox.models import Decision, Policy
 from outbox.policies import policy_for
 from outbox.states import ItemState
-from tests.browser.scenes import make_board
+from tests.browser.scenes import make_board, make_letters
 from tests.browser.shots import shoot
-from tests.checker import forged
 from tests.factories import make_user
 from tests.helpers import reread
-from tests.outbox.scenes import item_of, make_released, set_policy
+from tests.outbox.scenes import item_of, set_policy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -139,6 +137,7 @@ def test_what_somebody_else_decides_is_told_and_nothing_moves_under_a_hand(open_
     expect(page.get_by_role("button", name="Yes, send")).to_be_visible()
     page.get_by_role("button", name="Yes, send").click()
     expect(page.get_by_role("alert").filter(has_text="Priya Nair approved this")).to_be_visible()
+    shoot(page, "outbox-decided-by-another")
     assert Decision.objects.count() == 1
 
 
@@ -187,14 +186,7 @@ def test_words_are_edited_on_a_phone_without_scripts(open_as, alice, run):
 
 @pytest.fixture
 def letters(token):
-    """Six letters to clients to whom something was sent before."""
-    names = ("Lena Vogt", "Rui Tavares", "Aoife Byrne", "Ivan Petrov", "Mia Chen", "Omar Haddad")
-    plan = [{"ref": f"c{n}", "capability": "tell_client", "args": {"name": name, "value": f"Dear {name}"}} for n, name in enumerate(names)]
-    first = make_released(token=token, plan=[{"ref": "first", "capability": "tell_client", "args": {"name": "first", "value": "first"}}])
-    forged(first, "as if somebody had written there before")
-    Item.objects.filter(step__run=first).update(state=ItemState.SENT, closed_at=timezone.now())
-    run = make_released(token=token, plan=plan)
-    return [item_of(run, f"c{n}") for n in range(len(names))]
+    return make_letters(token)
 
 
 def test_several_are_reviewed_and_sent_by_keyboard_alone(open_as, accessible, alice, letters):
