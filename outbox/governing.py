@@ -21,7 +21,6 @@ def save(form: Any, *, by: User) -> Policy:
         policy.save()
         form.save_m2m()
         keep(policy, by=by)
-        _reach_what_waits()
         return policy
 
 
@@ -40,8 +39,9 @@ def next_version(policy: Policy) -> None:
 
 
 def keep(policy: Policy, *, by: User) -> None:
-    """Writes down what this version says."""
+    """Writes down what this version says, and puts under it what waits and it is the most specific for."""
     rules = {name: getattr(policy, name) for name in FIELDS}
     rules["groups"] = sorted(policy.groups.values_list("name", flat=True))
     rules["people"] = sorted(policy.people.values_list("username", flat=True))
     PolicyVersion.objects.create(policy=policy, number=policy.version, rules=rules, made_by=str(by))
+    _reach_what_waits()

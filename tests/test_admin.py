@@ -8,6 +8,7 @@ from corrections.models import Audience
 from outbox.models import Decision, Item, Policy
 from runs.models import CapabilityRecord, Run
 from tests.factories import make_token, make_user
+from tests.helpers import reread
 from tests.outbox.scenes import item_of, make_released
 
 pytestmark = pytest.mark.django_db
@@ -127,6 +128,14 @@ def test_a_changed_policy_is_a_new_version(client, root):
     policy.refresh_from_db()
     assert policy.version == 3
     assert [one.number for one in policy.versions.all()] == [3, 2]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_policy_written_here_reaches_what_waits(client, root, token):
+    item = item_of(make_released(token=token), "tell")
+    fields = {"capability": "tell_client", "audience": "clients", "needs_yes": "on", "quorum": 2, "four_eyes": "on", "open_for": 60}
+    assert client.post(at("outbox.policy")("add"), fields).status_code == 302
+    assert (reread(item).policy.audience, reread(item).quorum) == ("clients", 2)
 
 
 def test_an_audience_gets_an_owner_and_an_address(client, root):
