@@ -19,6 +19,7 @@ from runs.models import CapabilityRecord, Run, Step
 from runs.states import GOING_FORWARD, Audience, RunState, StepState
 from sagaboard.accounts.models import User
 from sagaboard.accounts.rights import granted, teams_with
+from sagaboard.templatetags.words import name_of
 
 # Bytes of a payload that are shown at once.
 WHOLE = 64 * 1024
@@ -258,6 +259,12 @@ class Item(models.Model):
     @property
     def four_eyes(self) -> bool:
         return self.policy is None or self.policy.four_eyes or self.wanted_four_eyes
+
+    @property
+    def let_go_by(self) -> str:
+        """Who closed its step, as the log has it."""
+        closed = self.step.entries.filter(event="step.closed").newest_first().values_list("actor", flat=True).first()
+        return name_of(closed or "engine")
 
     def put_under(self, policy: Policy) -> None:
         """What counts for it from now; the caller saves it. An unsaved policy is the one built in."""

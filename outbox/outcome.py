@@ -50,7 +50,7 @@ def outcome_of(item: Item, siblings: list[Item], user: User) -> Outcome:
     if item.state == ItemState.WITHDRAWN:
         return Outcome("Nothing was sent.", f"The run failed, so this was withdrawn: {run.failed_why}", icon="withdrawn", at=item.closed_at)
     if item.state == ItemState.DROPPED:
-        return Outcome("Nothing was sent.", "It was dropped.", quote=item.step.error, icon="skipped", at=item.closed_at)
+        return Outcome(f"Nothing was sent. {item.let_go_by} dropped this.", quote=item.step.error, icon="skipped", at=item.closed_at)
     return _expired(item, run)
 
 

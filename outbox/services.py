@@ -160,9 +160,11 @@ def _what_is_so(run: Run, item: Item) -> str:
     if item.state == ItemState.REJECTED and last is not None:
         return f"{last.by_name} rejected this at {last.at:%H:%M:%S} UTC: {last.reason}"
     if item.state == ItemState.WITHDRAWN:
-        return "The run failed; this was withdrawn, unsent."
+        return f"The run failed at {item.closed_at:%H:%M:%S} UTC; this was withdrawn, unsent."
+    if item.state == ItemState.DROPPED:
+        return f"{item.let_go_by} dropped this at {item.closed_at:%H:%M:%S} UTC. Nothing was sent."
     if item.state == ItemState.EXPIRED:
-        return "It expired. Nothing was sent; its owner was told."
+        return f"It expired at {item.expires_at:%H:%M} UTC. Nothing was sent; its owner, {run.owner}, was told."
     if item.state == ItemState.HELD:
         return "Its run is not green yet, so there is nothing to decide."
     return f"It is {item.get_state_display().lower()} already."

@@ -1,8 +1,11 @@
 """No, with a reason that reaches the agent, and what becomes of the run."""
 
 import datetime as dt
+import re
+import threading
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from outbox import release, services
@@ -15,6 +18,7 @@ from runs.sections import sections
 from runs.states import RunState, StepState
 from tests.helpers import reread
 from tests.outbox.scenes import GATE, deliver, item_of, make_released, make_waiting, set_policy
+from tests.runs.api.agent import Agent
 from tests.tools import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,6 +55,27 @@ def test_the_agent_gets_the_reviewers_words(client, alice, item):
     step.refresh_from_db()
     assert (step.state, step.closed_why, step.error) == (StepState.CLOSED, "rejected", "Wrong tone.")
     assert sections.item_of(step)["said"] == "Wrong tone."
+
+
+def test_an_agent_that_waits_hears_the_reviewers_words(alice, token, run, item):
+    agent, step = Agent(token), f"/runs/{run.pk}/steps/{item.step.number}"
+    queued = agent.get(step)
+    assert (queued.status_code, queued.data["state"], queued.data["item"]["url"]) == (202, "queued", f"/outbox/{item.pk}/")
+
+    def say_no():
+        services.reject(item, digest=item.digest, by=alice, reason="Wrong tone.")
+        connection.close()
+
+    reviewer = threading.Timer(0.5, say_no)
+    reviewer.start()
+    answer = agent.get(step, Prefer="wait=20")
+    reviewer.join()
+    assert (answer.status_code, answer.data["state"]) == (200, "closed")
+    assert (answer.data["item"]["state"], answer.data["item"]["decided_by"], answer.data["item"]["said"]) == (
+        "rejected",
+        "Alice Ahn",
+        "Wrong tone.",
+    )
 
 
 def test_the_run_is_undone_where_the_reviewer_says_so(client, alice, run, item):
@@ -165,7 +190,21 @@ def test_an_owner_drops_what_expired_with_a_reason(client, run, item):
     assert client.post(f"/outbox/{item.pk}/drop/", {"reason": ""}).status_code == 422
     client.post(f"/outbox/{item.pk}/drop/", {"reason": "too late"})
     assert reread(item).state == ItemState.DROPPED
-    assert "too late" in client.get(f"/outbox/{item.pk}/").content.decode()
+    page = client.get(f"/outbox/{item.pk}/").content.decode()
+    assert "too late" in page
+    assert f"{run.owner} dropped this." in page
+    again = client.post(f"/outbox/{item.pk}/drop/", {"reason": "again"})
+    assert again.status_code == 409
+    assert f"{run.owner} dropped this at" in again.content.decode()
+
+
+def test_who_presses_on_what_the_sweep_let_expire_reads_when_and_who_was_told(client, alice, run, item):
+    expired(run)
+    expire_items(None)
+    client.force_login(alice)
+    answer = client.post(f"/outbox/{item.pk}/approve/", {"digest": item.digest})
+    assert answer.status_code == 409
+    assert re.search(rf"It expired at \d\d:\d\d UTC\. Nothing was sent; its owner, {run.owner}, was told\.", answer.content.decode())
 
 
 def test_somebody_else_neither_asks_again_nor_drops(client, alice, run, item):
