@@ -1647,6 +1647,58 @@ DECIDING = [
     ),
 ]
 
+TELLING = [
+    guard(
+        "NOTICE",
+        "who chose one mail a day is told at their hour",
+        "outbox/notices.py",
+        "if person.mail == User.Mail.DIGEST:",
+        "if False:",
+        f"{NOTICES}quiet_hours_and_the_daily_mail_are_of_the_persons_own_zone",
+    ),
+    guard(
+        "NOTICE",
+        "nobody is told in their quiet hours",
+        "outbox/notices.py",
+        "return _next(local, ends) if quiet else local",
+        "return local",
+        f"{NOTICES}quiet_hours_and_the_daily_mail_are_of_the_persons_own_zone",
+    ),
+    guard(
+        "NOTICE",
+        "who wants no mail gets none",
+        "outbox/notices.py",
+        " if person.mail != User.Mail.NONE]",
+        "]",
+        f"{NOTICES}who_wants_no_mail_gets_none",
+    ),
+    guard(
+        "NOTICE",
+        "no word of an agent leaves with a notice",
+        "outbox/notices.py",
+        'return f"A call of {item.step.capability}"',
+        "return str(item)",
+        f"{NOTICES}nothing_secret_and_no_word_of_an_agent_is_in_it",
+    ),
+    guard(
+        "NOTICE",
+        "a webhook's signature covers id and time too",
+        "outbox/telling.py",
+        'b".".join([name.encode(), moment.encode(), body])',
+        "body",
+        f"{NOTICES}a_published_example_of_a_signature_comes_out_the_same",
+        f"{NOTICES}a_webhook_is_called_once_signed_as_standard_webhooks_has_it",
+    ),
+    guard(
+        "NOTICE",
+        "what was decided meanwhile is not told",
+        "outbox/notices.py",
+        "    if item is None:\n        return False\n",
+        "    if item is None:\n        return True\n",
+        f"{NOTICES}what_was_decided_meanwhile_is_not_told",
+    ),
+]
+
 ACCESS = [
     guard(
         "SEC-01",
@@ -1823,4 +1875,4 @@ BESIDE_THE_MODEL = [
     ),
 ]
 
-GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS, *DECIDING, *ACCESS, *BESIDE_THE_MODEL]
+GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS, *DECIDING, *TELLING, *ACCESS, *BESIDE_THE_MODEL]
