@@ -27,7 +27,7 @@ from runs.models.log import EVENTS
 from runs.states import Audience
 from sagaboard.web import PageRequest
 
-FORMS: dict[str, Callable[[Item], Any]] = {"edit": Edit, "reject": Rejection, "drop": lambda item: Drop()}
+FORMS: dict[str, Callable[..., Any]] = {"edit": Edit, "reject": Rejection, "drop": lambda item, data=None: Drop(data)}
 CONFIRM = {"approve", *FORMS}
 # What happens to steps that can be taken back shows nowhere in the outbox, and is most of the log.
 NEWS = sorted(set(EVENTS) - {"step.requested", "step.started", "step.prepared", "step.done", "undo.started", "undo.verified"})
@@ -72,26 +72,20 @@ def live(request: PageRequest) -> HttpResponse:
 @require_POST
 @login_required
 def approve(request: PageRequest, item_id: int) -> HttpResponse:
-    item = _item(request, item_id)
-    try:
-        services.approve(item, digest=request.POST.get("digest", ""), by=request.user)
-    except NotDecidable as exc:
-        return _refused(request, item, exc)
-    return _decided(item)
+    return _decision(request, item_id, services.approve, digest=request.POST.get("digest", ""))
 
 
 @require_POST
 @login_required
 def reject(request: PageRequest, item_id: int) -> HttpResponse:
-    item = _item(request, item_id)
-    form = Rejection(item, request.POST)
-    if not form.is_valid():
-        return _page(request, item, confirm="reject", form=form, status=422)
-    try:
-        services.reject(item, by=request.user, **form.cleaned_data)
-    except NotDecidable as exc:
-        return _refused(request, item, exc)
-    return _decided(item)
+    return _decision(request, item_id, lambda item, *, by, said: services.reject(item, by=by, **said), form="reject")
+
+
+@require_POST
+@login_required
+def edit(request: PageRequest, item_id: int) -> HttpResponse:
+    digest = request.POST.get("digest", "")
+    return _decision(request, item_id, lambda item, *, by, said: services.edit(item, digest=digest, by=by, fields=said), form="edit")
 
 
 @login_required
@@ -143,23 +137,6 @@ def _why_not(shown: Card) -> str:
 
 @require_POST
 @login_required
-def edit(request: PageRequest, item_id: int) -> HttpResponse:
-    item = _item(request, item_id)
-    form = Edit(item, request.POST)
-    if not form.is_valid():
-        return _page(request, item, confirm="edit", form=form, status=422)
-    try:
-        services.edit(item, digest=request.POST.get("digest", ""), by=request.user, fields=form.cleaned_data)
-    except WrongEdit as exc:
-        form.add_problems(exc.problems)
-        return _page(request, item, confirm="edit", form=form, status=422)
-    except NotDecidable as exc:
-        return _refused(request, item, exc)
-    return _decided(item)
-
-
-@require_POST
-@login_required
 def show_all(request: PageRequest, item_id: int) -> HttpResponse:
     """Shows a long payload whole; from then on this person may say yes to it."""
     item = _item(request, item_id)
@@ -190,26 +167,30 @@ def evidence(request: PageRequest, item_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def ask_again(request: PageRequest, item_id: int) -> HttpResponse:
-    item = _item(request, item_id)
-    try:
-        services.ask_again(item, by=request.user)
-    except NotDecidable as exc:
-        return _refused(request, item, exc)
-    return _decided(item)
+    return _decision(request, item_id, services.ask_again)
 
 
 @require_POST
 @login_required
 def drop(request: PageRequest, item_id: int) -> HttpResponse:
+    return _decision(request, item_id, lambda item, *, by, said: services.drop(item, by=by, **said), form="drop")
+
+
+def _decision(request: PageRequest, item_id: int, decide: Callable[..., object], *, form: str = "", **given: str) -> HttpResponse:
+    """One press: what was typed into `form` is read, the service decides, and the card says what came of it."""
     item = _item(request, item_id)
-    form = Drop(request.POST)
-    if not form.is_valid():
-        return _page(request, item, confirm="drop", form=form, status=422)
-    try:
-        services.drop(item, by=request.user, reason=form.cleaned_data["reason"])
-    except NotDecidable as exc:
-        return _refused(request, item, exc)
-    return _decided(item)
+    typed: Any = FORMS[form](item, request.POST) if form else None
+    if typed is None or typed.is_valid():
+        said = {"said": typed.cleaned_data} if typed is not None else given
+        try:
+            decide(item, by=request.user, **said)
+        except WrongEdit as exc:
+            typed.add_problems(exc.problems)
+        except NotDecidable as exc:
+            return _refused(request, item, exc)
+        else:
+            return _decided(item)
+    return _page(request, item, confirm=form, form=typed, status=422)
 
 
 def _item(request: PageRequest, item_id: int) -> Item:
