@@ -97,6 +97,11 @@ class Card:
         return f"Unanswered, nothing is sent then, and {run.owner} asks again or drops it."
 
     @property
+    def state(self) -> str:
+        """As it is shown: what nobody answered in time is expired, also where nothing has noted it yet."""
+        return ItemState.EXPIRED if self.item.is_awaiting and not self.is_open else self.item.state
+
+    @property
     def may_approve(self) -> bool:
         return self.is_open and self.is_whole and not self.why_not and all(one.ok for one in self.before)
 

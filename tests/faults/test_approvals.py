@@ -226,6 +226,7 @@ def test_apr_04_after_its_time_nobody_approves_also_before_the_sweep_came(alice,
     assert reread(item).state == ItemState.AWAITING
     page = page_of(alice, item)
     assert "Expired. Nothing was sent." in page
+    assert "Awaiting approval" not in page.partition('id="item"')[2]
     assert "Approve and send" not in page
 
 
