@@ -25,7 +25,7 @@ from runs.models import Run, Step
 from runs.models.quick import Prepared
 from sagaboard.accounts.models import Token
 
-_USABLE = Prepared(lambda digest: Token.objects.usable().filter(digest=digest), "sample")
+_USABLE = Prepared(lambda digest: limits.with_rules(Token.objects.usable().filter(digest=digest)), "sample")
 WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*(\d{1,6})(?:$|[,;\s])")
 TOO_LARGE = f"The body has more than {settings.SAGABOARD_MAX_BODY:,} bytes. Nothing was done."
 problem_responses = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
@@ -54,6 +54,7 @@ class of_scope(HttpBearer):  # noqa: N801  (reads as a phrase where it is used)
             raise AuthenticationError
         if found.scope not in self.scopes:
             raise NotAllowed(f"This is a token of the scope “{found.scope}”; this call wants {' or '.join(self.scopes)}.")
+        limits.know_rules(found)
         limits.check_rate(found)
         _note_use(found)
         _equip(request, found)

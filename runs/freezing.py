@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from django.db import connection, transaction
+from django.db.models import Exists
 
 from runs import anchors
 from runs.clock import Clock
@@ -17,15 +18,23 @@ IDENTITY = "SELECT (pg_control_system()).system_identifier::text, (pg_control_ch
 _FROZEN = Prepared(lambda: System.objects.filter(frozen_at__isnull=False))
 
 
-def is_frozen() -> bool:
-    """Whether nothing may be called now. No restore outlives a connection, so a new one first asks whose history it sees."""
+def frozen() -> Exists:
+    """For a query that reads something else as well."""
+    return Exists(System.objects.filter(frozen_at__isnull=False))
+
+
+def is_frozen(seen: bool | None = None) -> bool:
+    """Whether nothing may be called now. No restore outlives a connection, so a new one first asks whose history it sees.
+
+    `seen` is what the caller has just read by `frozen`.
+    """
     connection.ensure_connection()
     session = connection.connection
     if not getattr(session, "history_is_known", False):
         if freeze_if_restored():
             return True
         session.history_is_known = True  # ours, beside what the driver keeps there
-    return _FROZEN.first() is not None
+    return _FROZEN.first() is not None if seen is None else seen
 
 
 def freeze(*, by: str, why: str) -> None:

@@ -772,8 +772,8 @@ ENGINE = [
         "ENG-01",
         "a step that is held is nobody else's",
         "runs/engine/claim.py",
-        "return None if not step.lease_free or is_frozen() else step",
-        "return None if is_frozen() else step",
+        "return None if not step.lease_free or is_frozen(step.frozen) else step",
+        "return None if is_frozen(step.frozen) else step",
         f"{WORK}01_what_the_broker_delivers_again_while_it_runs_calls_nothing",
     ),
     guard(
@@ -1805,8 +1805,8 @@ BESIDE_THE_MODEL = [
         "HISTORIES",
         "a step that a worker holds is not taken by a second",
         "runs/engine/claim.py",
-        "return None if not step.lease_free or is_frozen() else step",
-        "return None if is_frozen() else step",
+        "return None if not step.lease_free or is_frozen(step.frozen) else step",
+        "return None if is_frozen(step.frozen) else step",
         f"{HISTORY}[two_workers_for_one_call]",
     ),
     guard(

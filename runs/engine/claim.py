@@ -13,7 +13,7 @@ from runs import bell, keys, lifecycle, registry, signals
 from runs.capability import Capability, Payload
 from runs.engine.attempt import Attempt, call_for, lease_for, timeout_of, worker_name
 from runs.exceptions import NotReleasable
-from runs.freezing import is_frozen
+from runs.freezing import frozen, is_frozen
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step, TargetPause
 from runs.models.quick import Prepared
@@ -26,9 +26,9 @@ _DISABLED = CapabilityRecord.objects.exclude(disabled_at=None)
 
 
 def _claimable(run_id: int, pk: int) -> StepQuerySet:
-    """The step, and whether its lease is free and its capability was disabled."""
+    """The step, and whether its lease is free, its capability was disabled, and everything is frozen."""
     found = Step.objects.filter(run=run_id, pk=pk).with_lease_state()
-    return found.annotate(disabled=Exists(_DISABLED.filter(name=OuterRef("capability"))))
+    return found.annotate(disabled=Exists(_DISABLED.filter(name=OuterRef("capability"))), frozen=frozen())
 
 
 _STEP = Prepared(_claimable, -1, -2)
@@ -96,7 +96,7 @@ def _free(run: Run, step_id: int) -> Step | None:
         log.error("No step %s in run %s: the message is dropped.", step_id, run.pk)
         return None
     step.run = run
-    return None if not step.lease_free or is_frozen() else step
+    return None if not step.lease_free or is_frozen(step.frozen) else step
 
 
 def _may_begin(run: Run, step: Step) -> bool:

@@ -25,14 +25,13 @@ from runs.storable import text
 LOOKS = 60.0
 
 _LAST = Prepared(lambda run: Step.objects.filter(run=run).to_undo().in_undo_order().annotate(undo_to=F("run__undo_to"))[:1], -1)
+_UNPROVEN = CapabilityRecord.objects.filter(version=OuterRef("version")).exclude(proven_version=OuterRef("version"))
 _NOW = Prepared(
     lambda pk: Step.objects.filter(pk=pk).annotate(
-        gone_out_after=Exists(Step.objects.filter(run=OuterRef("run"), intent_seq__gt=OuterRef("intent_seq")).gone_out())
+        gone_out_after=Exists(Step.objects.filter(run=OuterRef("run"), intent_seq__gt=OuterRef("intent_seq")).gone_out()),
+        unproven=Exists(_UNPROVEN.filter(name=OuterRef("capability"))),
     ),
     -1,
-)
-_UNPROVEN = Prepared(
-    lambda name, version: CapabilityRecord.objects.filter(name=name, version=version).exclude(proven_version=version), "sample", "version"
 )
 
 
@@ -130,7 +129,7 @@ def undone(held: Walk, step: Step, *, already: bool) -> bool:
         saves = step.moved(StepState.UNDONE, "undone_at", "ended_at", "undo_error", *step.drop_lease())
         held.keep(run, _for_looks() / 2)
         run.append("undo.skipped" if already else "undo.verified", step=step, saves=saves, evidence="verify_undone: gone")
-        if not already:
+        if current.unproven and not already:
             prove(step, f"undone in run {run.number}")
         isolation.free(run, step)
         if step.seen_by_people and step.done_at:
@@ -140,10 +139,8 @@ def undone(held: Walk, step: Step, *, already: bool) -> bool:
 
 def prove(step: Step, how: str) -> None:
     """A real, verified undo of this version proves it."""
-    record = _UNPROVEN.first(step.capability, step.version)
-    if record is not None:
-        record.proven_version, record.proven_at, record.proven_how = step.version, step.undone_at, how
-        quick.save(record, "proven_version", "proven_at", "proven_how")
+    proven = {"proven_version": step.version, "proven_at": step.undone_at, "proven_how": how}
+    CapabilityRecord.objects.filter(name=step.capability, version=step.version).exclude(proven_version=step.version).update(**proven)
 
 
 def undo_failed(held: Walk, step: Step, why: str) -> bool:
@@ -217,7 +214,7 @@ def _is_ours(run: Run, held: Walk) -> bool:
     return run.attempt == held.number and run.state == RunState.COMPENSATING
 
 
-def _unchanged(run: Run, step: Step) -> Step | None:
+def _unchanged(run: Run, step: Step) -> Any:
     """The step as it is now, if it is still as this walk read it: no person settled it, no other walk dealt with it meanwhile."""
     current = _NOW.get(step.pk)
     assert current.run_id == run.pk, f"step {step.pk} is not of run {run.pk}"

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+import psycopg
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.db.backends.postgresql.base import ServerBindingCursor
@@ -21,7 +22,7 @@ M = TypeVar("M", bound=models.Model)
 
 
 def rows(sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """What a statement returns. Its values travel beside it, so that the database plans it only the first few times.
+    """What a statement that returns rows returns. Its values travel beside it, so that the database plans it only the first few times.
 
     Django's own cursor costs more than the statement: each connection keeps one of the driver's instead.
     """
@@ -32,10 +33,10 @@ def rows(sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     session: Any = ours.connection
     if not hasattr(session, "kept_cursor"):
         session.kept_cursor = ServerBindingCursor(session)  # type: ignore[call-arg]  # the stubs forget the base
-    kept = session.kept_cursor
+    kept: psycopg.Cursor[Any] = session.kept_cursor
     with ours.wrap_database_errors, CursorDebugWrapper(kept, ours).debug_sql(sql, values) if ours.queries_logged else nullcontext():
         kept.execute(sql, values)
-        return kept.fetchall() if kept.description else []
+        return kept.fetchall()
 
 
 class Prepared(Generic[M]):
@@ -113,5 +114,5 @@ def save(row: models.Model, *names: str, then: tuple[str, Sequence[Any]] = ("", 
     sql = f'UPDATE "{row._meta.db_table}" SET {", ".join(settings)} WHERE id = %s RETURNING id'  # noqa: S608  (names of columns)
     insert, values = then
     if insert:
-        sql = f"WITH changed AS ({sql}) {insert} FROM changed RETURNING id"
+        sql = f"WITH changed AS ({sql}) {insert} FROM changed RETURNING seq"
     assert rows(sql, [*params, row.pk, *values]), f"{row!r} is not there any more"

@@ -265,7 +265,7 @@ class Run(Leased):
         if step and saves:
             quick.save(step, *saves, then=(_ENTRY, values))
         else:
-            quick.rows(_ENTRY, values)
+            quick.rows(f"{_ENTRY} RETURNING seq", values)
 
     def next_seq(self) -> RawSQL:
         """The `seq` that the next entry will get, as an expression; certain while the run's lock is held."""

@@ -21,7 +21,7 @@ def plan(capability: str) -> list[dict[str, Any]]:
     return [{"ref": name, "capability": capability, "args": {"name": name}} for name in ("one", "two", "three")]
 
 
-@pytest.mark.parametrize(("capability", "commits_of_do", "most"), [("read_thing", 2, (11, 13)), ("put_thing", 3, (11, 19))])
+@pytest.mark.parametrize(("capability", "commits_of_do", "most"), [("read_thing", 2, (6, 10)), ("put_thing", 3, (6, 16))])
 def test_a_step_is_three_commits_or_four_with_prepare(token, capability, commits_of_do, most):
     run = make_run(token=token, plan=plan(capability))
     with CaptureQueriesContext(connection) as asked:
@@ -50,4 +50,4 @@ def test_an_undo_is_two_commits(token):
     assert run.state == "compensated"
     # Besides the undos: the claim of the walk, and its end.
     assert commits(undone) == 2 * 3 + 2
-    assert len(undone) / 3 <= 25
+    assert len(undone) / 3 <= 19
