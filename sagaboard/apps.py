@@ -1,6 +1,9 @@
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
+# Here and not in the package: what only starts others (gunicorn, beat, the supervisor) does without Celery's app.
+from sagaboard.celery import app as celery_app  # noqa: F401
+
 
 class SagaboardConfig(AppConfig):
     name = "sagaboard"

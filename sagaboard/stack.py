@@ -64,7 +64,7 @@ class Stack:
             steps = ",".join(["steps", *words("SAGABOARD_QUEUES", [])])
             processes += [self._worker("steps", steps, self.workers), self._worker("walks", WALK_QUEUES, WALKERS)]
         if self.beat:
-            processes.append(self._celery("beat", "beat", ["--schedule", self.state / "beat-schedule", "--pidfile="]))
+            processes.append(self._celery("beat", "beat", ["--schedule", self.state / "beat-schedule", "--pidfile="], app="sagaboard.beat"))
         if self.web:
             processes.append(self._web())
         return processes
@@ -96,12 +96,21 @@ class Stack:
         )
 
     def _celery(
-        self, name: str, command: str, options: Sequence[str | Path], environment: dict[str, str] | None = None, **more: Any
+        self,
+        name: str,
+        command: str,
+        options: Sequence[str | Path],
+        environment: dict[str, str] | None = None,
+        *,
+        app: str = "sagaboard",
+        **more: Any,
     ) -> Process:
-        argv = [sys.executable, "-m", "celery", "--quiet", "-A", "sagaboard", command, "--loglevel", "WARNING", *options]
+        argv = [sys.executable, "-m", "celery", "--quiet", "-A", app, command, "--loglevel", "WARNING", *options]
         # Whoever starts us as root knows it.
         calm = {"PYTHONWARNINGS": f"{os.environ.get('PYTHONWARNINGS', '')},ignore:You're running the worker with".lstrip(",")}
-        return self._process(name, argv, env=self._environment() | calm | (environment or {}), **more)
+        # Django's checks load every page and form; migrate, before us, has made them.
+        lean = {"CELERY_SKIP_CHECKS": "1"}
+        return self._process(name, argv, env=self._environment() | calm | lean | (environment or {}), **more)
 
     def _process(self, name: str, argv: Sequence[str | Path], **more: Any) -> Process:
         return Process(name=name, argv=argv, cwd=BASE, **({"env": self._environment()} | more))

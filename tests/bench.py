@@ -44,6 +44,7 @@ def prepare(folder: Path) -> None:
     servers = embedded.start(folder / "servers")
     atexit.register(servers.stop)
     os.environ.update(
+        DJANGO_SETTINGS_MODULE="sagaboard.settings",
         DATABASE_URL=servers.database_url,
         REDIS_URL=servers.redis_url,
         SAGABOARD_STATE=str(folder),
