@@ -115,4 +115,5 @@ def save(row: models.Model, *names: str, then: tuple[str, Sequence[Any]] = ("", 
     insert, values = then
     if insert:
         sql = f"WITH changed AS ({sql}) {insert} FROM changed RETURNING seq"
-    assert rows(sql, [*params, row.pk, *values]), f"{row!r} is not there any more"
+    written = rows(sql, [*params, row.pk, *values])
+    assert written, f"{row!r} is not there any more"

@@ -14,7 +14,6 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.db.models.expressions import RawSQL
-from django.utils import timezone
 
 from runs.clock import Clock
 from runs.models import quick
@@ -161,8 +160,9 @@ class Run(Leased):
     nonce = models.UUIDField(default=uuid.uuid4, editable=False)
     # Raised by `resume`; calls of an older session are refused.
     session = models.PositiveIntegerField(default=1)
-    opened_at = models.DateTimeField(default=timezone.now)
-    last_heard_at = models.DateTimeField(default=timezone.now)
+    # By the database's clock, as silence is: a web server that is ahead or behind makes no agent silent.
+    opened_at = models.DateTimeField(db_default=Clock())
+    last_heard_at = models.DateTimeField(db_default=Clock())
     checking_since = models.DateTimeField(null=True, blank=True)
     failed_at = models.DateTimeField(null=True, blank=True)
     failed_why = models.TextField(default="", blank=True)
@@ -343,7 +343,7 @@ class Page(Leased):
     subject = models.CharField(max_length=200)
     body = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
-    due_at = models.DateTimeField(default=timezone.now)
+    due_at = models.DateTimeField(db_default=Clock())
     delivered_at = models.DateTimeField(null=True, blank=True)
     # What the mail server or the service is known to have taken, or why it needed nothing.
     receipt = models.CharField(max_length=200, default="", db_default="", blank=True)

@@ -34,6 +34,14 @@ def long_ago(**of_run):
     Step.objects.exclude(ended_at=None).update(ended_at=then)
 
 
+def test_what_the_sweep_measures_from_is_stamped_by_the_database():
+    """The clock of a web server that is behind would make an agent silent, or put off a page."""
+    stamps = [Run._meta.get_field("opened_at"), Run._meta.get_field("last_heard_at"), Page._meta.get_field("due_at")]
+    assert [stamp.name for stamp in stamps if stamp.has_default() or not stamp.has_db_default()] == []
+    stamped = make_run(token=make_token()).opened_at
+    assert isinstance(stamped, dt.datetime)
+
+
 def test_a_silent_agents_run_fails(token):
     run = make_run(token=token)
     do(run, "one")
