@@ -14,10 +14,9 @@ from django.db.models import Count, QuerySet, Value, Window
 from django.utils import timezone
 
 from outbox.models import Item, ItemQuerySet
-from outbox.policies import Approver, Reader
+from outbox.policies import Approver, Reader, approvers_for_clients, if_decider
 from outbox.states import ItemState
 from runs import news
-from runs.models import LogEntry
 from runs.pauses import WAITING
 from runs.states import Audience, RunState
 from sagaboard.accounts.models import User
@@ -74,6 +73,7 @@ class Group:
     title: str
     count: int
     rows: list[Row]
+    for_you: bool = False
 
     @property
     def note(self) -> str:
@@ -88,10 +88,18 @@ class Inbox:
     filters: Filters
     # The moment it was made, as `runs.news` names it.
     at: str
+    # None for a person who decides something here.
+    onlooker: User | None = None
 
     def next_after(self, item: Item) -> Item | None:
         """The next item that waits for this person, after they dealt with `item`."""
-        return next((row.item for row in self.groups[0].rows if row.item.pk != item.pk), None)
+        mine = (row.item for group in self.groups if group.for_you for row in group.rows)
+        return next((one for one in mine if one.pk != item.pk), None)
+
+    @property
+    def approvers(self) -> list[User]:
+        """Whom an onlooker may ask."""
+        return approvers_for_clients(self.onlooker) if self.onlooker else []
 
     @property
     def seen(self) -> str:
@@ -116,9 +124,9 @@ def inbox_of(user: User, filters: Filters | None = None) -> Inbox:
         ("Approved, not sent yet", items.approved(), _row("approved", _on_its_way)),
         ("Held until their run is green", items.filter(state=ItemState.HELD), _row("queued", _held)),
     ]
-    groups, newest = _groups(parts, user)
-    shown = [group for group in groups if group.count or group.title == "For you"]
-    return Inbox(shown, groups[0].count, groups[1].count, filters, news.mark(newest))
+    groups, last, decides = _groups(parts, user)
+    shown = [group for group in groups if group.count or (group.for_you and decides)]
+    return Inbox(shown, groups[0].count, groups[1].count, filters, news.mark(last), None if decides else user)
 
 
 def decided(user: User, *, before: int = 0) -> list[Item]:
@@ -128,25 +136,27 @@ def decided(user: User, *, before: int = 0) -> list[Item]:
 
 
 Part = tuple[str, ItemQuerySet, Callable[[Item], Row]]
-LOG = -1
+LOG, DECIDER = -1, -2
 
 
-def _groups(parts: list[Part], user: User) -> tuple[list[Group], int]:
-    """All groups, by one query for their first rows and how many there are, and one for what the rows say; and the log's newest entry."""
+def _groups(parts: list[Part], user: User) -> tuple[list[Group], list[int], bool]:
+    """All groups, the log's newest entries, and whether this person decides anything: by one query, and one for what the rows say."""
     firsts = [_first(number, items) for number, (_, items, _) in enumerate(parts)]
     part_of: dict[int, int] = {}
     counts = dict.fromkeys(range(len(parts)), 0)
-    newest = LogEntry.objects.order_by("-pk").annotate(part=Value(LOG), count=Value(0)).values_list("part", "pk", "count")[:1]
-    end_of_log = 0
-    for number, pk, count in firsts[0].union(*firsts[1:], newest, all=True):
+    besides = [rows.annotate(part=Value(part), count=Value(0)) for part, rows in ((LOG, news.newest()), (DECIDER, if_decider(user)))]
+    last, decides = [], False
+    for number, pk, count in firsts[0].union(*firsts[1:], *(rows.values_list("part", "pk", "count") for rows in besides), all=True):
         if number == LOG:
-            end_of_log = pk
+            last.append(pk)
+        elif number == DECIDER:
+            decides = True
         else:
             part_of[pk], counts[number] = number, count
     rows: dict[int, list[Row]] = defaultdict(list)
     for item in Item.objects.filter(pk__in=part_of).for_queue(user).in_queue_order():
         rows[part_of[item.pk]].append(parts[part_of[item.pk]][2](item))
-    return [Group(title, counts[number], rows[number]) for number, (title, _, _) in enumerate(parts)], end_of_log
+    return [Group(title, counts[number], rows[number], number == 0) for number, (title, _, _) in enumerate(parts)], last, decides
 
 
 def _first(number: int, items: ItemQuerySet) -> QuerySet[Item, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from django.db.models import CharField, Exists, Q
+from django.db.models import CharField, Exists, Q, QuerySet
 from django.db.models.functions import Cast
 from guardian.models import GroupObjectPermission, UserObjectPermission
 from guardian.shortcuts import get_objects_for_user
@@ -14,7 +14,7 @@ from outbox.states import Verdict
 from runs.models import CapabilityRecord
 from runs.states import Audience
 from sagaboard.accounts.models import User
-from sagaboard.accounts.rights import holders, teams_with
+from sagaboard.accounts.rights import holders, teams_shown, teams_with
 
 
 def policy_for(capability: str, audience: str) -> Policy:
@@ -115,6 +115,24 @@ class Approver:
 def approvers(item: Item) -> list[User]:
     """Who could decide this item now, by name."""
     found = [person for person in _with_right(item) if not Approver(person).same_eyes(item)]
+    return sorted(found, key=str)
+
+
+def if_decider(user: User) -> QuerySet[User]:
+    """This very person, if any item at all could wait for them; as a query."""
+    found = User.objects.filter(pk=user.pk)
+    if user.is_superuser:
+        return found
+    capabilities = get_objects_for_user(user, DECIDE, CapabilityRecord, accept_global_perms=False)
+    named = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all()))
+    return found.filter(Exists(teams_with(user, DECIDE)) | Exists(capabilities) | Exists(named))
+
+
+def approvers_for_clients(user: User) -> list[User]:
+    """Who lets out what clients read, in the teams that this person sees, by name: those whom its policy names, else by right."""
+    policy = policy_for("", Audience.CLIENTS)
+    named = User.objects.filter(Q(pk__in=policy.people.all()) | Q(groups__in=policy.groups.all()), is_active=True) if policy.pk else None
+    found = set(named) if named else {person for team in teams_shown(user) for person in holders(DECIDE, team)}
     return sorted(found, key=str)
 
 

@@ -113,6 +113,7 @@ def _runs(team: Any, alice: User, bob: User, ada: User) -> Iterator[Shown]:
         ("hostile", runs["hostile"], 1),
     ):
         yield Shown(f"step-{name}", f"/runs/{run.pk}/steps/{number}/", alice)
+    yield Shown("steps", f"/runs/{runs['many'].pk}/steps/?from=1&to=30", alice)
     yield Shown("settle", f"/runs/{runs['stuck'].pk}/steps/3/settle/", alice)
     yield Shown("log", f"/runs/{red.pk}/log/", alice)
     yield Shown("log-of-a-step", f"/runs/{red.pk}/log/?step=3", alice)
@@ -339,7 +340,9 @@ def _decided(team: Any, alice: User, bob: User) -> Iterator[Shown]:
     yield Shown("item-late-owner", items["late"].get_absolute_url(), owner)
     yield Shown("item-drop", f"{items['late'].get_absolute_url()}?confirm=drop", owner)
     yield Shown("item-no-permission", items["edited"].get_absolute_url(), bob)
-    yield Shown("item-sent", Item.objects.filter(state="sent", step__ref="more").latest("pk").get_absolute_url(), alice)
+    sent = Item.objects.filter(state="sent", step__ref="more").latest("pk")
+    yield Shown("item-sent", sent.get_absolute_url(), alice)
+    yield Shown("item-evidence", f"{sent.get_absolute_url()}evidence/", alice)
     yield Shown("item-gate", Item.objects.get(is_gate=True).get_absolute_url(), alice)
     words = {"name": HOSTILE, "value": "\n".join([LONG] * 300)}
     long = make_released(token=make_token(team=team), plan=[{"ref": "tell", "capability": "tell_client", "args": words}])

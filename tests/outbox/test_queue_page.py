@@ -7,8 +7,10 @@ from django.test.utils import CaptureQueriesContext
 
 from outbox import services
 from outbox.counts import waiting_for
+from outbox.models import Policy
 from outbox.receivers import expire_items
 from runs import services as run_services
+from sagaboard.accounts.models import User
 from tests.factories import make_run, make_user
 from tests.helpers import forbidden
 from tests.outbox.scenes import GATE, TEAM, deliver, item_of, make_released, make_waiting, set_policy
@@ -48,11 +50,12 @@ def test_what_others_decide_says_why(client, token, alice, bob):
     html = page(client, bob)
     assert group_of(html, "For someone else") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
     assert "another group decides it" in html
-    assert "Nothing waits for you. Two wait for someone else." in html
     assert waiting_for(bob).rows.count() == 0
     run.owner = alice
     run.save()
-    assert "you own the run, so someone else must approve it" in page(client, alice)
+    html = page(client, alice)
+    assert "you own the run, so someone else must approve it" in html
+    assert "Nothing waits for you. Two wait for someone else." in html
 
 
 def test_my_yes_moves_it_to_the_others_and_off_my_count(client, token, alice):
@@ -92,7 +95,7 @@ def test_a_stranger_sees_and_counts_nothing(client, token):
     stranger = make_user("stranger")
     html = page(client, stranger)
     assert "/outbox/1/" not in html
-    assert "Nothing waits for you, and nothing for anyone else that you can see." in html
+    assert "Nothing waits that you can see." in html
 
 
 def test_the_card_says_all_that_a_decision_needs(client, token, alice):
@@ -229,3 +232,29 @@ def test_the_sweep_can_look_twice(token):
 def test_an_empty_outbox_says_so(client, alice):
     make_run(plan=[])
     assert "Nothing waits for you" in page(client, alice)
+
+
+def test_who_decides_nothing_reads_whom_to_ask(client, token, alice, bob):
+    """Bob owns the runs, and may approve nothing of anybody's."""
+    run = make_released(token=token)
+    html = page(client, bob)
+    assert f"Approvers for clients: {alice}" in html
+    assert "For you" not in html
+    assert group_of(html, "For someone else") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
+    assert "Approvers for clients" not in page(client, alice)
+
+
+def test_whom_the_policy_for_clients_names_is_whom_to_ask(client, token, alice, bob):
+    carol = make_user("carol")
+    named = Policy.objects.get(capability="", audience="clients")
+    named.people.add(carol)
+    html = page(client, bob)
+    assert f"Approvers for clients: {carol}." in html
+    assert str(alice) not in html
+    assert "Nothing waits that you can see" in html
+    assert "Nothing waits for you" in page(client, carol)
+
+
+def test_without_anybody_who_may_approve_an_admin_is_named(client, token, bob):
+    User.objects.exclude(pk=bob.pk).update(is_active=False)
+    assert "Nobody may approve for clients in the teams you see" in page(client, bob)

@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from runs import news, services
-from runs.models import OutsideTool
+from runs.models import LogEntry, OutsideTool
 from runs.sections import sections
 from runs.states import RunState
 from tests.factories import do, make_run, make_team, make_token, make_user
@@ -123,6 +123,21 @@ def test_an_open_list_is_answered_only_when_something_happened(client, alice, te
     answer = client.get("/runs/", {"at": at}, **HTMX)
     assert answer.status_code == 200
     assert "Alice Ahn is on it" in answer.content.decode()
+
+
+def test_an_entry_that_is_committed_behind_a_later_one_is_news_too(client, alice, team):
+    """Its number was taken before the other's, and it shows up after the list was made."""
+    first, second = failed_run(team), failed_run(team)
+    client.force_login(alice)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence('runs_logentry', 'id'))")
+        taken = cursor.fetchone()[0]
+    services.take_run(second, by=alice)
+    at = news.mark()
+    assert not news.since(at)
+    LogEntry.objects.create(pk=taken, run=first, event="run.taken", actor="person:Alice Ahn", data={})
+    assert LogEntry.objects.newest_id() > taken
+    assert client.get("/runs/", {"at": at}, **HTMX).status_code == 200
 
 
 def test_the_jump_box_finds_runs_tickets_keys_and_hashes(client, alice, team):
