@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import pydantic
+
 from corrections.models import Correction
 from runs import registry
 from runs.capability import JSON, Call, Capability, Message, Place
@@ -40,7 +42,10 @@ def door_of(correction: Correction) -> Door | None:
         return None
     if not is_to_owner(correction) and not capability.has("correct"):
         return None
-    call = call_for(capability, step)
+    try:
+        call = call_for(capability, step)
+    except pydantic.ValidationError:  # the code that knew the way was changed since
+        return None
     looks = correction.place_kind != "note" or notes.can_look(correction.address)
     if is_to_owner(correction):
         return Door(call, capability, _note, _find_note if looks else None, _count_notes)

@@ -10,6 +10,7 @@ import json
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from typing import Any
 
+import pydantic
 from django.core import signing
 from django.db import connections
 from django.db.models import QuerySet
@@ -17,7 +18,7 @@ from django.utils import timezone
 
 from runs import naming, registry
 from runs.blast_radius import FOLDED_FROM
-from runs.capability import Call, Capability
+from runs.capability import Capability
 from runs.engine.attempt import bounded, call_for, reason_of, timeout_of
 from runs.engine.compensate import drift_in_words
 from runs.exceptions import Invalid, StalePreview, Unreadable
@@ -300,7 +301,7 @@ def _findings(steps: list[Step], *, look: bool) -> dict[int, tuple[str, str]]:
             asked[step.pk] = (LOOKING, "looking…")
         else:
             ends[step.pk] = min(timeout_of(capability), PATIENCE)
-            asked[step.pk] = pool.submit(_look, capability, call_for(capability, step))
+            asked[step.pk] = pool.submit(_look, capability, step)
     found = {pk: _answer(answer, ends.get(pk, 0.0)) for pk, answer in asked.items()}
     # A system that hangs must not hold up the page; its thread ends with its client's own deadline.
     pool.shutdown(wait=False, cancel_futures=True)
@@ -317,7 +318,11 @@ def _without_looking(step: Step, capability: Capability[Any] | None) -> tuple[st
     return None
 
 
-def _look(capability: Capability[Any], call: Call[Any]) -> tuple[str, str]:
+def _look(capability: Capability[Any], step: Step) -> tuple[str, str]:
+    try:
+        call = call_for(capability, step)
+    except pydantic.ValidationError:
+        return CANT, f"its arguments no longer fit {step.capability}, which was changed since"
     try:
         if bounded(capability.verify_undone, call):
             return GONE, "already gone"

@@ -8,6 +8,7 @@ from corrections.exceptions import NotSendable, StaleEdit
 from corrections.models import Correction
 from corrections.receivers import send_what_is_due
 from corrections.states import CorrectionState
+from runs.capability import Args
 from runs.exceptions import NoEffect, NotAllowed, TryLater
 from runs.models import Page
 from tests.corrections.scenes import draft_of, make_undone, own_audience
@@ -46,6 +47,18 @@ def test_what_the_owner_sends_is_posted_once_and_its_place_is_kept(draft, meera)
     assert sent.text.startswith("[Automated correction - run ")
     entry = draft.run.entries.get(event="correction.sent")
     assert (entry.actor, entry.data["text"]) == ("person:Meera Joshi", sent.text)
+
+
+def test_what_was_called_by_code_that_was_changed_since_is_posted_by_hand(draft, meera, monkeypatch):
+    class Stricter(Args):
+        name: str
+        room: str
+
+    monkeypatch.setattr(ShowThing, "Args", Stricter)
+    send(draft, meera)
+    left = deliver(draft)
+    assert (left.state, world.calls("correct")) == (CorrectionState.NOT_DELIVERED, [])
+    assert "post it by hand" in left.error
 
 
 def test_a_second_delivery_posts_nothing(draft, meera):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from runs import freezing, preview, services
+from runs.capability import Args
 from runs.engine import compensate, walk
 from runs.locking import locked_run
 from runs.models import CapabilityRecord
@@ -14,7 +15,7 @@ from runs.states import RunState
 from tests.checker import forged
 from tests.factories import make_token, make_user
 from tests.runs.pages.helpers import again, compensated_run, failed_run, stuck_run
-from tests.tools import world
+from tests.tools import PutThing, world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HTMX = {"headers": {"HX-Request": "true"}}
@@ -295,3 +296,17 @@ def test_a_freeze_is_said_above_every_page_and_in_the_preview(client, alice, run
     assert "⟨U+202E⟩ restored" in page and "\u202e" not in page
     for address in ("/runs/", f"/runs/{run.pk}/", "/me/"):
         assert "Nothing is called, sent or undone until it is lifted." in client.get(address).content.decode()
+
+
+def test_arguments_that_no_longer_fit_are_said_and_no_look_is_made_with_them(client, alice, run, monkeypatch):
+    """The code of a capability was changed since the call: the on-call reads what will stop the walk, before the press."""
+
+    class Stricter(Args):
+        name: str
+        owner: str
+
+    monkeypatch.setattr(PutThing, "Args", Stricter)
+    client.force_login(alice)
+    answer = client.get(f"/runs/{run.pk}/compensate/")
+    assert answer.status_code == 200
+    assert "its arguments no longer fit put_thing, which was changed since" in answer.content.decode()
