@@ -68,6 +68,31 @@ def test_cor_01_a_place_that_is_gone_is_found_gone_and_the_owner_chooses_the_nex
         assert posted["to"] == "U0MEERA"
 
 
+def archive(told: Told) -> None:
+    told.world.change("chat", archive=True)
+
+
+def close(told: Told) -> None:
+    """As a workflow closes it: nothing of it can be changed any more, and it takes no comments."""
+    told.world.fault("tickets", method="POST", path="/rest/api/3/issue/BILL-318/comment", status=400, effect=False, times=0)
+
+
+@pytest.mark.parametrize(("ref", "happens", "says"), [("summary", archive, "the channel is archived"), ("ticket", close, "400")])
+def test_cor_01_a_place_that_takes_nothing_any_more_is_named_and_nothing_goes_elsewhere_by_itself(told, ref, happens, says):
+    own = {"owner": make_user("meera"), "address": {"target": "chat", "user": "U0MEERA"}}
+    Audience.objects.create(name=told.drafts[ref].audience, **own)
+    happens(told)
+    before = (told.channel(), told.world.reading()["chat"]["notes"], told.world.reading()["ticket"])
+    failed = told.send(ref)
+    assert (failed.state, failed.in_doubt) == (CorrectionState.NOT_DELIVERED, False)
+    assert says in failed.error
+    assert (told.channel(), told.world.reading()["chat"]["notes"], told.world.reading()["ticket"]) == before
+    note = next(place for place in places.left(failed) if place.kind == "note")
+    services.hand_over(failed, by=told.run.owner, to=note.key)
+    assert told.send(ref).state == CorrectionState.SENT
+    assert told.world.reading()["chat"]["notes"][-1]["to"] == "U0MEERA"
+
+
 # COR-02
 
 
