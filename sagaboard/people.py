@@ -65,7 +65,7 @@ class Grants(forms.Form):
         for name in ("teams", *ON_CAPABILITIES, *ON_TEAMS):
             self.fields[name].choices = capabilities if name in ON_CAPABILITIES else teams  # type: ignore[attr-defined]
         for name in ("teams", "roles", *ON_CAPABILITIES, *ON_TEAMS):
-            self.fields[name].widget.attrs.update({"class": "in", "size": 5})
+            self.fields[name].widget.attrs.update({"class": "in", "size": 6})
 
     def on_capabilities(self) -> list[forms.BoundField]:
         return [self[name] for name in ON_CAPABILITIES]
