@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
-from corrections.models import Audience, Correction, CorrectionQuerySet, Template, shown
+from corrections.models import Audience, Correction, CorrectionQuerySet, Template, owners_of, shown
 from corrections.states import EDITABLE, CorrectionState, Kind
 from runs import keys, registry
 from runs.capability import Call, Capability, Place
@@ -309,7 +309,7 @@ def _say_when(corrections: CorrectionQuerySet, back_when: str) -> None:
 
 def owner_of(audience: str) -> Audience | None:
     """Who owns a cohort, channel or client now."""
-    return Audience.objects.select_related("owner").filter(name=audience).first() if audience else None
+    return owners_of([audience]).get(audience)
 
 
 def seen_when(correction: Correction) -> str:

@@ -36,10 +36,16 @@ class Audience(models.Model):
         return self.name
 
 
+def owners_of(audiences: Iterable[str]) -> dict[str, Audience]:
+    """Who owns these cohorts, channels or clients now, by name, each with the person; those that nobody owns are not in it."""
+    names = set(audiences) - {""}
+    return {one.name: one for one in Audience.objects.select_related("owner").filter(name__in=names)}
+
+
 def read_owners(corrections: Iterable[Correction]) -> None:
     """Fills `owned` of all of these, by one query."""
     found = list(corrections)
-    owners = {one.name: one for one in Audience.objects.select_related("owner").filter(name__in={one.audience for one in found})}
+    owners = owners_of(one.audience for one in found)
     for one in found:
         one.owned = owners.get(one.audience)
 
@@ -251,7 +257,7 @@ class Correction(Leased):
     @cached_property
     def owned(self) -> Audience | None:
         """Its audience with the person who owns it, as read once; None where nobody does."""
-        return Audience.objects.select_related("owner").filter(name=self.audience).first() if self.audience else None
+        return owners_of([self.audience]).get(self.audience)
 
     @property
     def is_editable(self) -> bool:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from corrections import drafting, places, services, wording
 from corrections.drafting import each_seen_when_utc
 from corrections.models import Correction, read_owners
-from corrections.states import OPEN, CorrectionState
+from corrections.states import CorrectionState
 from runs import news
 from runs.capability import Place
 from runs.models import LogEntry
@@ -160,7 +160,7 @@ def shelf_of(user: User) -> Shelf:
 
 
 def _row(correction: Correction, mine: set[int]) -> Row:
-    return Row(correction, correction.state in OPEN and wording.is_ownerless(correction), correction.pk in mine)
+    return Row(correction, correction.is_open and wording.is_ownerless(correction), correction.pk in mine)
 
 
 def editor_of(correction: Correction, user: User, moment: str = "") -> Editor:

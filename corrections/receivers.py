@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from django.dispatch import receiver
 
 from corrections import drafting, reports
-from corrections.models import Audience, Correction
+from corrections.models import Audience, Correction, owners_of
 from corrections.states import CorrectionState, Kind
 from runs import bell, lateness, signals
 from runs.clock import Clock
@@ -101,7 +101,7 @@ def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
     """Who would hear of it if these steps were undone: one line a place."""
     found: dict[str, Told] = {}
     sources = [drafting.Source(step) for step in steps if step.seen_by_people and step.done_at is not None]
-    owners = {one.name: one for one in Audience.objects.select_related("owner").filter(name__in={source.audience for source in sources})}
+    owners = owners_of(source.audience for source in sources)
     for source in sources:
         owned = owners.get(source.audience)
         who = str(owned.owner) if owned and source.place.kind == "note" else source.place.label
