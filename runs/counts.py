@@ -1,7 +1,7 @@
 """The counts beside “Runs” and “Capabilities” in the navigation, and the lines about what holds for everything: frozen, delayed, alerts."""
 
 from runs import lateness
-from runs.models import CapabilityRecord, Run
+from runs.models import CapabilityRecord, OutsideTool, Run
 from sagaboard.accounts.models import User
 from sagaboard.templatetags.words import name_of, short
 from sagaboard.web import Loud, Needs, counts, louds
@@ -12,7 +12,7 @@ def needing_someone(user: User) -> Needs:
 
 
 def without_undo(user: User) -> Needs:
-    return Needs(CapabilityRecord.objects.without_undo(), "red", "without undo")
+    return Needs(CapabilityRecord.objects.without_undo(), "red", "without undo", also=OutsideTool.objects.filter(undo=""))
 
 
 def above_every_page() -> list[Loud]:

@@ -168,4 +168,4 @@ def _counts(runs: RunQuerySet, also: set[int]) -> dict[str, int]:
         "running": runs.moving(),
         "compensated": runs.filter(state=RunState.COMPENSATED),
     }
-    return count_together(kinds)
+    return count_together(kinds.items())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -41,6 +42,8 @@ class Needs:
     rows: models.QuerySet[Any]
     tone: str
     says: str
+    # Rows of another table that count with them.
+    also: models.QuerySet[Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,14 +81,18 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 def counts_for(user: User) -> dict[str, Count]:
     """All counts of the navigation, by one query."""
     needs = {name: of(user) for name, of in counts.items()}
-    numbers = count_together({name: one.rows for name, one in needs.items()})
+    kinds = [(name, rows) for name, one in needs.items() for rows in (one.rows, one.also) if rows is not None]
+    numbers = count_together(kinds)
     return {name: Count(numbers[name], one.tone, one.says) for name, one in needs.items()}
 
 
-def count_together(kinds: Mapping[str, models.QuerySet[Any]]) -> dict[str, int]:
-    """How many rows there are of each kind, by one query."""
-    first, *others = [_counted(name, rows) for name, rows in kinds.items()]
-    return {**dict.fromkeys(kinds, 0), **dict(first.union(*others, all=True))}
+def count_together(kinds: Iterable[tuple[str, models.QuerySet[Any]]]) -> Counter[str]:
+    """How many rows there are of each kind, by one query; rows of one kind may be in several tables."""
+    first, *others = [_counted(name, rows) for name, rows in kinds]
+    found: Counter[str] = Counter()
+    for name, number in first.union(*others, all=True):
+        found[name] += number
+    return found
 
 
 def _counted(name: str, rows: models.QuerySet[Any]) -> models.QuerySet[Any, Any]:

@@ -1,5 +1,7 @@
 """The list of runs, the jump box, the registry, the audit and one's own settings."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -172,6 +174,7 @@ def test_the_registry_shows_problems_first(client, alice, team):
     run.steps.update(capability="show_thing")
     client.force_login(alice)
     page = client.get("/capabilities/").content.decode()
+    assert re.search(r'Capabilities<span class="count red">1<span class="sr"> without undo</span>', page)
     assert page.index("psql in the shell") < page.index("put_thing")
     assert "NO UNDO WRITTEN" in page
     assert "ticket has its old status; <b>webhook stays fired</b>" in page
