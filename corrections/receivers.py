@@ -110,6 +110,7 @@ def _would_tell(run: Run, steps: list[Step]) -> list[Told]:
             source.signal("")["signal"],
             source.place.label,
             owned=owned is not None,
+            reaches=owned is not None or source.place.kind != "note",
             audience=source.audience,
             owner_page=_owner_page(source.audience),
         )

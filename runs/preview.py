@@ -26,6 +26,7 @@ from runs.facts import usual_undo
 from runs.models import CapabilityRecord, LogEntry, Run, Step, System
 from runs.sections import Told, sections
 from runs.states import RunState, StepState
+from sagaboard.templatetags.words import plural
 from sagaboard.templatetags.words import shown as shown_text
 
 S = StepState
@@ -112,6 +113,13 @@ class Preview:
     def stops_at(self) -> Line | None:
         """The first step, in the walk's order, at which it will stop and ask unless its change is undone over."""
         return next((line for line in self.lines if line.finding in (DRIFTED, CANT)), None)
+
+    @property
+    def tells(self) -> str:
+        """Whom the press tells, in words for its button; what has nowhere to go tells nobody."""
+        reached = [one for one in self.told if one.reaches]
+        noun = "person,people" if all(one.who != one.how for one in reached) else "place"
+        return plural(len(reached), noun) if reached else "nobody"
 
     @property
     def can_be_whole(self) -> bool:

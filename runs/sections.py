@@ -21,6 +21,8 @@ class Told:
     state: str = ""
     # Whether somebody owns the audience, and, where nobody does, its name and the page on which one is named.
     owned: bool = True
+    # Whether it has anywhere to go: a note to an audience that nobody owns has not.
+    reaches: bool = True
     audience: str = ""
     owner_page: str = ""
     # The numbers of the steps whose signals it is about.

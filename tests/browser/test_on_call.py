@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from corrections import services as corrections
 from runs.engine import compensate
 from runs.states import RunState
+from tests.corrections.scenes import own_audience
 from tests.runs.pages.helpers import again, failed_run, state_of, stuck_run
 from tests.tools import world
 
@@ -29,6 +30,7 @@ def seen(page, way, text):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_red_run_is_seen_previewed_undone_and_reported(open_as, alice, team, way):
     run = failed_run(team)
+    own_audience()
     page = open_as(alice, "/", **WAYS[way])
     page.get_by_role("link", name="Add a billing field").click()
     expect(page.locator("#say")).to_contain_text("Three effects are still out there. People can see one of them.")

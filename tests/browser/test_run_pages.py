@@ -9,8 +9,8 @@ from corrections import services as corrections
 from runs import services
 from runs.engine import compensate
 from runs.states import RunState
-from tests.browser.pages import plan_of
 from tests.browser.shots import shoot
+from tests.corrections.scenes import own_audience
 from tests.factories import make_token
 from tests.runs.pages.helpers import again, failed_run, stuck_run
 from tests.runs.pages.scenes import red_run
@@ -20,6 +20,7 @@ PHONE = {"width": 390, "height": 844}
 
 
 def test_a_red_run_is_seen_previewed_and_undone_live(open_as, alice, team):
+    own_audience()
     run = failed_run(team)
     page = open_as(alice, f"/runs/{run.pk}/")
     expect(page.locator("#say")).to_contain_text("Three effects are still out there.")
@@ -61,56 +62,6 @@ def test_the_preview_as_a_dialog_is_accessible(open_as, accessible, alice, team,
     shoot(page, f"dialog-{scheme}", full=False)
 
 
-def test_letters_open_and_focus_and_never_undo(open_as, alice, team):
-    run = failed_run(team)
-    page = open_as(alice, f"/runs/{run.pk}/")
-    page.keyboard.press("c")
-    dialog = page.get_by_role("dialog", name=f"Undo run {run.pk}?")
-    expect(dialog).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(dialog).to_have_count(0)
-    expect(page.locator("#actions").get_by_role("link", name="Preview compensation…")).to_be_focused()
-    assert again(run).state == RunState.FAILED
-    page.keyboard.press("t")
-    expect(page.locator("#actions")).to_contain_text("You are on it")
-    page.keyboard.press("/")
-    expect(page.locator("#jump")).to_be_focused()
-    page.keyboard.type("gocl")
-    expect(page.locator("#jump")).to_have_value("gocl")
-    page.keyboard.press("Tab")
-    page.keyboard.press("g")
-    page.keyboard.press("r")
-    page.wait_for_url("**/runs/")
-    page.keyboard.press("j")
-    expect(page.locator("a.ttl").first).to_be_focused()
-    page.keyboard.press("?")
-    expect(page.locator("#keys")).to_be_visible()
-
-
-def test_each_page_has_its_letters(open_as, alice, team):
-    run = failed_run(team)
-    page = open_as(alice, "/runs/")
-    for letter, address in (("o", "/outbox/"), ("c", "/corrections/"), ("k", "/capabilities/"), ("a", "/audit/"), ("r", "/runs/")):
-        page.keyboard.press("g")
-        page.keyboard.press(letter)
-        page.wait_for_url(f"**{address}")
-    second = failed_run(team, plan=plan_of("second"))
-    page.reload()
-    rows = page.locator("tr.row a.ttl")
-    for key, row in (("j", 0), ("j", 1), ("k", 0)):
-        page.keyboard.press(key)
-        expect(rows.nth(row)).to_be_focused()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/runs/*/")
-    page.keyboard.press("l")
-    page.wait_for_url("**/log/")
-    services.leave_standing(second, by=alice, reason="The next run needs it.")
-    page.goto(f"/runs/{second.pk}/")
-    page.keyboard.press("r")
-    page.wait_for_url(f"**/runs/{second.pk}/report/")
-    assert again(run).state == RunState.FAILED
-
-
 def test_what_changes_is_said_aloud_at_most_every_five_seconds(open_as, alice, team):
     run = failed_run(team)
     page = open_as(alice, f"/runs/{run.pk}/")
@@ -141,16 +92,6 @@ def test_states_are_told_apart_by_ear_without_motion_and_in_forced_colours(open_
     pill = page.locator("#head .state")
     assert pill.evaluate("(el) => getComputedStyle(el).borderTopStyle") == "solid"
     assert pill.locator("svg").evaluate("(el) => getComputedStyle(el).animationName") == "none"
-
-
-def test_letters_can_be_switched_off(open_as, alice, team):
-    run = failed_run(team)
-    alice.shortcuts = False
-    alice.save()
-    page = open_as(alice, f"/runs/{run.pk}/")
-    page.keyboard.press("c")
-    page.wait_for_timeout(400)
-    expect(page.locator("dialog:modal")).to_have_count(0)
 
 
 def test_what_is_typed_survives_what_changes(open_as, alice, team):

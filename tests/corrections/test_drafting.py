@@ -10,7 +10,8 @@ from corrections import services as corrections
 from corrections.models import Correction
 from corrections.states import CorrectionState
 from outbox import services as outbox
-from runs import services
+from runs import preview, services
+from runs.capability import Place
 from runs.engine import compensate
 from runs.sections import sections
 from runs.states import RunState, StepState
@@ -246,6 +247,16 @@ def test_the_preview_of_an_undo_names_who_would_be_told(token, monkeypatch):
     assert [(one.who, one.what, one.how, one.owned) for one in told] == [("Meera Joshi", "panel on the board", "the board", True)]
     monkeypatch.setattr(ShowThing, "place", lambda self, call: call.effect["channel"])
     assert [one.how for one in sections.would_tell(run, list(run.steps.all()))] == ["whoever read show_thing"]
+
+
+def test_the_preview_of_an_undo_promises_to_tell_nobody_where_nobody_owns_the_audience(token, monkeypatch):
+    run = make_failed(token=token)
+    assert preview.of(run, look=False).tells == "nobody"
+    monkeypatch.setattr(ShowThing, "place", lambda self, call: Place("thread:1", "a reply in the thread", "thread"))
+    assert preview.of(run, look=False).tells == "1 place"
+    own_audience()
+    monkeypatch.undo()
+    assert preview.of(run, look=False).tells == "1 person"
 
 
 def test_times_are_in_the_readers_zone_too(token):

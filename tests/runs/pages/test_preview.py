@@ -13,6 +13,7 @@ from runs.models import CapabilityRecord
 from runs.sections import sections
 from runs.states import RunState
 from tests.checker import forged
+from tests.corrections.scenes import own_audience
 from tests.factories import make_token, make_user
 from tests.runs.pages.helpers import again, compensated_run, failed_run, stuck_run
 from tests.tools import PutThing, world
@@ -44,6 +45,7 @@ def shown(client, run, query=""):
 
 
 def test_it_shows_the_order_of_the_walk_and_changes_nothing(client, alice, run):
+    own_audience()
     client.force_login(alice)
     before = run.entries.count()
     world.ledger.clear()
