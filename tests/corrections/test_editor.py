@@ -253,6 +253,8 @@ def test_not_delivered_shows_the_answer_and_offers_another_try(client, draft, ow
     html = page(client, f"/corrections/{draft.pk}/")
     for needed in ["Not delivered.", "channel is archived", "Try again", "Nothing was posted."]:
         assert needed in html, needed
+    Correction.objects.filter(pk=draft.pk).update(error="The message is gone. Nothing was posted elsewhere: choose where it should go.")
+    assert page(client, f"/corrections/{draft.pk}/").count("Nothing was posted") == 1
 
 
 def test_the_page_of_the_second_press_shows_what_became_of_it_when_it_is_loaded_again(client, draft, owner):
