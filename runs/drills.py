@@ -13,6 +13,7 @@ from runs.tools import Tool, all_tools
 from sagaboard.accounts.models import User
 
 ICONS = {"done": "check", "running": "running", "failed": "x"}
+NO_DRILL = "You can see no drill of it: give it arguments first."
 WORDS = {"done": "done", "running": "running", "waiting": "not yet", "failed": "failed", "none": "not done"}
 
 
@@ -73,7 +74,7 @@ def due(by: User) -> list[DueDrill]:
     """What this person may drill and is due, with what it was last drilled with."""
     names = set(drillable_by(by).values_list("name", flat=True))
     tools = [tool for tool in all_tools(by) if tool.is_due and tool.leaves_effect and tool.name in names]
-    arguments = last_arguments([tool.name for tool in tools])
+    arguments = last_arguments([tool.name for tool in tools], by)
     return [_due(tool, arguments.get(tool.name, {})) for tool in tools]
 
 
@@ -82,10 +83,10 @@ def _due(tool: Tool, arguments: dict[str, Any]) -> DueDrill:
         targets = sandboxes(arguments, tool.name) if arguments else []
     except Refused as exc:
         return DueDrill(tool.name, arguments, [], tool.lives_in, exc.detail)
-    return DueDrill(tool.name, arguments, targets, tool.lives_in, "" if arguments else "It was never drilled: give it arguments first.")
+    return DueDrill(tool.name, arguments, targets, tool.lives_in, "" if arguments else NO_DRILL)
 
 
-def last_arguments(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What each of these capabilities was last drilled with, to start from."""
-    drilled = Step.objects.filter(run__is_drill=True, capability__in=names)
+def last_arguments(names: Iterable[str], by: User) -> dict[str, dict[str, Any]]:
+    """What each of these capabilities was last drilled with, to start from, as far as this person may see those runs."""
+    drilled = Step.objects.filter(run__in=Run.objects.visible_to(by).filter(is_drill=True), capability__in=names)
     return dict(drilled.order_by("capability", "-pk").distinct("capability").values_list("capability", "args"))

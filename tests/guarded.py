@@ -1788,6 +1788,14 @@ ACCESS = [
     ),
     guard(
         "SEC-01",
+        "a drill's form shows the arguments of drills that a person sees",
+        "runs/drills.py",
+        "run__in=Run.objects.visible_to(by).filter(is_drill=True)",
+        "run__is_drill=True",
+        "tests/runs/test_drills.py::test_the_form_starts_from_a_drill_that_one_sees_and_from_no_other_teams",
+    ),
+    guard(
+        "SEC-01",
         "a token speaks of its own runs",
         "runs/models/run.py",
         "        return self.filter(team=token.team_id)\n",

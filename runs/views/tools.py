@@ -69,7 +69,7 @@ def drill(request: PageRequest, name: str) -> HttpResponse:
         check_drill_right(request.user, name)
     except NotAllowed as exc:
         return render(request, "runs/drill.html", {"record": record, "refusal": exc.detail}, status=403)
-    form = DrillForm(request.user, request.POST or None, initial={"arguments": drills.last_arguments([name]).get(name, {})})
+    form = DrillForm(request.user, request.POST or None, initial={"arguments": drills.last_arguments([name], request.user).get(name, {})})
     if request.method != "POST" or not form.is_valid():
         return render(request, "runs/drill.html", {"record": record, "form": form}, status=422 if form.is_bound else 200)
     try:

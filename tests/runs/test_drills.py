@@ -15,7 +15,7 @@ from runs.engine import windows
 from runs.models import CapabilityRecord, OutsideTool, Page, Run, Step
 from runs.services.drilling import start_drill
 from tests.checker import forged
-from tests.factories import do, make_run, make_user
+from tests.factories import do, make_run, make_team, make_user
 from tests.faults.broker import Broker
 from tests.helpers import forbidden, run_meeting
 from tests.tools import PutThing, world
@@ -90,6 +90,19 @@ def test_arguments_that_do_not_fit_are_said_in_the_form(client, drillmaster, tea
     client.force_login(drillmaster)
     answer = client.post(PATH, {"arguments": arguments, "team": team.pk, "confirmed": "on"})
     assert (answer.status_code, Run.objects.count()) == (422, 0)
+
+
+def test_the_form_starts_from_a_drill_that_one_sees_and_from_no_other_teams(client, drillmaster, team, broker):
+    CapabilityRecord.objects.filter(name="show_thing").update(proven_version="older")
+    other = make_team("elsewhere")
+    theirs = start_drill("show_thing", {"name": "their secret panel"}, by=make_user("ada", roles=("admin",), team=other), team=other)
+    client.force_login(drillmaster)
+    for page in (client.get(PATH), client.get("/drills/")):
+        assert "their secret panel" not in page.content.decode()
+    assert "You can see no drill of it" in client.get("/drills/").content.decode()
+    press(client, team, confirmed="on")
+    assert "sandbox-panel" in client.get(PATH).content.decode()
+    assert Run.objects.filter(is_drill=True).latest("pk") != theirs
 
 
 def test_without_the_right_there_is_no_button_and_no_drill(client, bob, team):
@@ -171,7 +184,7 @@ def test_all_that_are_due_are_named_first_and_drilled_by_one_press(client, drill
 def test_what_was_never_drilled_wants_arguments_and_nothing_unticked_is_drilled(client, drillmaster, team):
     client.force_login(drillmaster)
     asked = client.get("/drills/").content.decode()
-    assert "It was never drilled: give it arguments first." in asked
+    assert "You can see no drill of it: give it arguments first." in asked
     assert "Drill 1" not in asked
     for sent in ({"team": team.pk, "name": "show_thing"}, {"team": team.pk}):
         assert "Nothing was due any more, or nothing was ticked." in client.post("/drills/", sent).content.decode()
