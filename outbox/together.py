@@ -9,7 +9,8 @@ from outbox.models import Item
 from outbox.payloads import Sheet, sheet
 from outbox.warnings import unusual, warnings_of
 
-AT_MOST = 20
+# So many are read and decided at once, and so many looked up at all: what a queue shows of a group.
+AT_MOST, NAMED_AT_MOST = 20, 100
 
 
 def why_alone(item: Item, laid_out: Sheet | None = None, odd: dict[int, list[str]] | None = None) -> str:
@@ -31,6 +32,11 @@ class One:
 
     item: Item
     sheet: Sheet
+
+    @property
+    def value(self) -> str:
+        """What its box posts: the item, bound to the digest beside it."""
+        return f"{self.item.pk}:{self.item.digest}"
 
     @property
     def to(self) -> str:

@@ -20,7 +20,7 @@ from outbox.forms import Drop, Edit, Rejection
 from outbox.inbox import PAGE, Filters, Inbox, decided, inbox_of
 from outbox.models import Item
 from outbox.payloads import sheet
-from outbox.together import AT_MOST, Together, review
+from outbox.together import AT_MOST, NAMED_AT_MOST, Together, review
 from outbox.warnings import unusual
 from runs import news
 from runs.models.log import EVENTS
@@ -94,25 +94,37 @@ def bulk(request: PageRequest) -> HttpResponse:
     """Several of one kind, every one in full with a box that is not ticked; a POST decides on those that were, one by one."""
     if request.method == "POST":
         return _bulk_decided(request)
-    chosen = [_pk(pk) for pk in request.GET.getlist("item")]
-    items = list(Item.objects.visible_to(request.user).for_card(request.user).filter(pk__in=chosen).in_queue_order())
-    return render(request, "outbox/bulk.html", {"together": _together(request, items)})
+    chosen = list(dict.fromkeys(_pk(pk) for pk in request.GET.getlist("item")))
+    first = chosen[:NAMED_AT_MOST]
+    items = list(Item.objects.visible_to(request.user).for_card(request.user).filter(pk__in=first).in_queue_order())
+    wrong = f"You chose {len(chosen)} calls. Here are the first {len(first)}; go back for the others." if len(chosen) > len(first) else ""
+    return render(request, "outbox/bulk.html", {"together": _together(request, items), "wrong": wrong}, status=422 if wrong else 200)
 
 
 def _bulk_decided(request: PageRequest) -> HttpResponse:
     """Each is bound to the digest that stood beside its box. One that is refused stops no other."""
-    ticked = [(_pk(pk), digest) for pk, _, digest in (value.partition(":") for value in request.POST.getlist("yes"))]
-    known = Item.objects.visible_to(request.user).for_card(request.user).in_bulk([pk for pk, _ in ticked])
-    named = [(known[pk], digest) for pk, digest in ticked if pk in known]
-    if not named or len(named) > AT_MOST or len({item.step.capability for item, _ in named}) > 1:
-        wrong = f"Nothing was sent. Tick between one and {AT_MOST} calls of one kind."
-        shown = [item for item, _ in named][: AT_MOST * 2]
-        return render(request, "outbox/bulk.html", {"together": _together(request, shown), "wrong": wrong}, status=422)
+    ticked = list(dict.fromkeys(request.POST.getlist("yes")))
+    # More than can be decided are not even looked up.
+    digests = {_pk(pk): digest for pk, _, digest in (value.partition(":") for value in ticked[:AT_MOST])}
+    known = Item.objects.visible_to(request.user).for_card(request.user).in_bulk(digests)
+    named = [(known[pk], digest) for pk, digest in digests.items() if pk in known]
+    if wrong := _wrong(ticked, [item for item, _ in named]):
+        context = {"together": _together(request, [item for item, _ in named]), "wrong": wrong, "ticked": ticked}
+        return render(request, "outbox/bulk.html", context, status=422)
     results = [(item, _one_of_several(request, item, digest)) for item, digest in named]
     items = Item.objects.with_everything().in_bulk([item.pk for item, _ in named])
     lines = [(items[item.pk], refusal) for item, refusal in results]
     sent = sum(not refusal for _, refusal in lines)
     return render(request, "outbox/bulk_done.html", {"lines": lines, "sent": sent, "refused": len(lines) - sent})
+
+
+def _wrong(ticked: list[str], items: list[Item]) -> str:
+    """Why these can't be decided together; "" where they can."""
+    if len(ticked) > AT_MOST:
+        return f"Nothing was sent: {len(ticked)} were ticked, and {AT_MOST} go at once at most. The first {AT_MOST} are here, still ticked."
+    if not items or len({item.step.capability for item in items}) > 1:
+        return f"Nothing was sent. Tick between one and {AT_MOST} calls of one kind."
+    return ""
 
 
 def _one_of_several(request: PageRequest, item: Item, digest: str) -> str:

@@ -416,6 +416,33 @@ def test_apr_08_what_one_may_not_see_or_is_another_kind_is_not_decided_together(
     assert refusals(foreign) == []
 
 
+def test_apr_08_more_than_can_be_read_are_not_decided_and_stay_ticked(alice, token):
+    """As no page offers it. What was ticked comes back ticked, so that nothing has to be read twice."""
+    set_policy()
+    _, items = many(token, 21)
+    client = signed_in(alice)
+    sent = [f"{item.pk}:{item.digest}" for item in items]
+    answer = client.post("/outbox/bulk/", {"yes": sent})
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "Nothing was sent: 21 were ticked, and 20 go at once at most." in page
+    assert page.count(" checked ") == page.count('name="yes"') == 20
+    assert not Decision.objects.exists()
+    named = client.post("/outbox/bulk/", {"yes": [*sent[:2] * 30, "x:y"]})
+    assert "2 yeses given" in named.content.decode()
+
+
+def test_apr_08_no_address_makes_the_server_look_up_more_than_a_queue_shows(alice, token):
+    set_policy()
+    _, items = many(token, 1)
+    strange = [*range(10**6, 10**6 + 100), items[0].pk]
+    answer = signed_in(alice).get("/outbox/bulk/", {"item": strange})
+    assert answer.status_code == 422
+    assert "You chose 101 calls. Here are the first 100; go back for the others." in answer.content.decode()
+    assert 'name="yes"' not in answer.content.decode()
+    assert 'name="yes"' in signed_in(alice).get("/outbox/bulk/", {"item": strange[1:]}).content.decode()
+
+
 def test_apr_08_gates_warnings_and_policies_keep_an_item_out(alice, token):
     set_policy(editable=["value"], bulk=True)
     run, (plain, odd) = many(token, 2)
