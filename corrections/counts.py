@@ -10,8 +10,7 @@ from sagaboard.web import Needs, counts
 
 
 def drafts_of(user: User) -> Needs:
-    theirs = Correction.objects.sendable_by(user)
-    return Needs(theirs.editable() | theirs.back_unsaid(), "hot", "for you to send")
+    return Needs(Correction.objects.waiting_for(user), "hot", "for you to send")
 
 
 counts["corrections"] = drafts_of

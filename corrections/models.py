@@ -129,6 +129,19 @@ class CorrectionQuerySet(models.QuerySet["Correction"]):
         """Posted, or being posted."""
         return self.filter(state__in=[CorrectionState.SENT, CorrectionState.SENDING])
 
+    def waiting_for(self, user: User) -> Self:
+        """What this very person can send: not sent yet, or sent and not said yet that it is back."""
+        theirs = self.sendable_by(user)
+        return theirs.editable() | theirs.back_unsaid()
+
+    def matching(self, text: str) -> Self:
+        """Free text over what was seen, where it goes, to whom, the run's title, number and owner."""
+        words = Q(seen__icontains=text) | Q(place_label__icontains=text) | Q(recipient__icontains=text) | Q(audience__icontains=text)
+        run = Q(run__title__icontains=text) | Q(run__ticket__icontains=text)
+        owner = Q(run__owner__first_name__icontains=text) | Q(run__owner__last_name__icontains=text)
+        number = Q(run=int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else Q()
+        return self.filter(words | run | owner | number | Q(run__owner__username__icontains=text))
+
     def open(self) -> Self:
         return self.filter(state__in=OPEN)
 

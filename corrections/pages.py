@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 from django.db.models import Q
 from django.utils import timezone
 
 from corrections import drafting, places, services, wording
 from corrections.drafting import each_seen_when_utc
-from corrections.models import Correction, read_owners
+from corrections.models import Correction, CorrectionQuerySet, read_owners
 from corrections.states import CorrectionState
 from runs import news
 from runs.capability import Place
 from runs.models import LogEntry
 from sagaboard.accounts.models import User
+from sagaboard.web import count_together
 
 # What a correction rests on, and how the log says it.
 WORDS = {
@@ -47,6 +50,53 @@ LABELS = {
 }
 
 
+# What the list can be narrowed to: its label and icon.
+STATES = {
+    "mine": ("Yours to send", "edit"),
+    "open": ("Not told yet", "eye"),
+    "not_delivered": ("Not delivered", "stuck"),
+    "sent": ("Sent", "sent"),
+    "dismissed": ("Dismissed", "skipped"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Filters:
+    """What the list is narrowed to, and the number before which its second part begins. A wrong value narrows nothing."""
+
+    q: str = ""
+    state: str = ""
+    before: int = 0
+
+    @classmethod
+    def read(cls, given: dict[str, str]) -> Filters:
+        text, state, before = (given.get(name, "").replace("\x00", "").strip()[:200] for name in ("q", "state", "before"))
+        return cls(text, state if state in STATES else "", int(before) if before.isdecimal() and len(before) < 19 else 0)
+
+    def narrow(self, corrections: CorrectionQuerySet, user: User) -> CorrectionQuerySet:
+        narrowed = of_state(self.state, corrections, user)
+        return narrowed.matching(self.q) if self.q else narrowed
+
+    @property
+    def query(self) -> str:
+        """The same as the end of an address; "" for none."""
+        return urlencode({name: value for name, value in (("state", self.state), ("q", self.q)) if value})
+
+    @property
+    def kept(self) -> str:
+        """What stays when the state is changed."""
+        return urlencode({"q": self.q}) if self.q else ""
+
+
+def of_state(state: str, corrections: CorrectionQuerySet, user: User) -> CorrectionQuerySet:
+    """Those of these that a name in STATES stands for; all for ""."""
+    if state == "mine":
+        return corrections.waiting_for(user)
+    if state == "open":
+        return corrections.open()
+    return corrections.filter(state=state) if state else corrections
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A line of the list; `ownerless` is loud."""
@@ -67,14 +117,22 @@ class Shelf:
 
     waiting: list[Row]
     over: list[Row]
+    # The number of the last one shown, where there are more of those that are over.
+    older: int | None
+    counts: Counter[str]
+    filters: Filters
     # The moment it was made, as `runs.news` names it.
     at: str
 
     @property
     def seen(self) -> str:
-        return _digest(
-            [(row.correction.pk, row.correction.state, row.correction.revision, row.ownerless) for row in [*self.waiting, *self.over]]
-        )
+        rows = [(row.correction.pk, row.correction.state, row.correction.revision, row.ownerless) for row in [*self.waiting, *self.over]]
+        return _digest([rows, sorted(self.counts.items())])
+
+    @property
+    def chips(self) -> list[tuple[str, str, str, int]]:
+        named = [(state, label, icon, self.counts[state]) for state, (label, icon) in STATES.items()]
+        return [("", "All", "", self.counts[""]), *named]
 
     @property
     def ownerless(self) -> int:
@@ -147,16 +205,25 @@ class Editor:
         return _digest([c.state, c.revision, c.attempt, c.error, c.replies, c.back_run_id, c.goes_at, len(self.following)])
 
 
-def shelf_of(user: User) -> Shelf:
-    """All that this person may see; what is over, a page of it."""
-    at = news.mark()
-    visible = Correction.objects.visible_to(user).select_related("run__owner")
-    needing = visible.open() | visible.back_unsaid()
-    waiting = sorted(needing[:AT_MOST], key=lambda one: (not one.is_open, one.shown_until is not None, -one.drafted_at.timestamp()))
-    over = list(visible.closed().exclude(pk__in=visible.back_unsaid().values("pk"))[:PAGE])
+def shelf_of(user: User, filters: Filters | None = None) -> Shelf:
+    """What this person may see, as far as `filters` let through; of what is over, a page."""
+    filters, at = filters or Filters(), news.mark()
+    visible = Correction.objects.visible_to(user)
+    asked = filters.narrow(visible, user).select_related("run__owner")
+    needing = (asked.open() | asked.back_unsaid())[: 0 if filters.before else AT_MOST]
+    waiting = sorted(needing, key=lambda one: (not one.is_open, one.shown_until is not None, -one.drafted_at.timestamp()))
+    rest = asked.closed().exclude(pk__in=visible.back_unsaid().values("pk")).order_by("-pk")
+    over = list((rest.filter(pk__lt=filters.before) if filters.before else rest)[: PAGE + 1])
     mine = set(Correction.objects.sendable_by(user).filter(pk__in=[one.pk for one in waiting]).values_list("pk", flat=True))
-    read_owners([*waiting, *over])
-    return Shelf([_row(one, mine) for one in waiting], [_row(one, mine) for one in over], at)
+    read_owners([*waiting, *over[:PAGE]])
+    return Shelf(
+        waiting=[_row(one, mine) for one in waiting],
+        over=[_row(one, mine) for one in over[:PAGE]],
+        older=over[PAGE - 1].pk if len(over) > PAGE else None,
+        counts=count_together((state, of_state(state, visible, user)) for state in ["", *STATES]),
+        filters=filters,
+        at=at,
+    )
 
 
 def _row(correction: Correction, mine: set[int]) -> Row:

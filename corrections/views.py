@@ -15,7 +15,7 @@ from corrections import services, wording
 from corrections.exceptions import NotSendable, StaleEdit
 from corrections.forms import Dismissal, Words
 from corrections.models import Correction
-from corrections.pages import editor_of, shelf_of
+from corrections.pages import Filters, editor_of, shelf_of
 from runs import news
 from runs.exceptions import NotAllowed
 from sagaboard.web import PageRequest
@@ -26,7 +26,7 @@ CONFIRM = {"send", "dismiss"}
 @require_safe
 @login_required
 def shelf(request: PageRequest) -> HttpResponse:
-    return render(request, "corrections/corrections.html", {"shelf": shelf_of(request.user)})
+    return render(request, "corrections/corrections.html", {"shelf": shelf_of(request.user, Filters.read(request.GET.dict()))})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -133,7 +133,7 @@ def live(request: PageRequest) -> HttpResponse:
         context: dict[str, Any] = {"editor": shown, "editing": "editing" in request.GET}
         moved = shown.seen != request.GET.get("seen")
     else:
-        found = shelf_of(request.user)
+        found = shelf_of(request.user, Filters.read(request.GET.dict()))
         context, moved = {"shelf": found}, found.seen != request.GET.get("seen")
     return render(request, "corrections/_live.html", {**context, "moved": moved})
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from django.utils import timezone
-
 from outbox.difference import Row, difference
 from outbox.editing import is_editable
 from outbox.models import Decision, Item, Version
@@ -70,10 +68,6 @@ class Card:
     def approvers(self) -> list[User]:
         """Who could say yes instead of this person."""
         return approvers(self.item) if self.item.is_awaiting else []
-
-    @property
-    def expires_in(self) -> dt.timedelta | None:
-        return self.item.expires_at - timezone.now() if self.item.expires_at else None
 
     @property
     def is_sent(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections import defaultdict
+from collections.abc import Callable
+from urllib.parse import urlencode
 
 from django.db.models import Count
 from django.utils import timezone
@@ -70,6 +72,44 @@ class Tool:
         if self.blank or self.is_due:
             return 0
         return 2 if self.kind == Kind.IRREVERSIBLE else 1
+
+
+# What the table can be narrowed to: its label, its icon, and which tools that are.
+STATES: dict[str, tuple[str, str, Callable[[Tool], bool]]] = {
+    "blank": ("Undo blank", "stuck", lambda tool: tool.blank),
+    "due": ("Proof too old, or none", "clock", lambda tool: tool.is_due),
+    "none": ("No undo, and said so", "skipped", lambda tool: tool.by_nature or not tool.leaves_effect),
+    "disabled": ("Disabled", "lock", lambda tool: tool.goes_out == "disabled"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Filters:
+    """What the table is narrowed to. A wrong value narrows nothing."""
+
+    q: str = ""
+    state: str = ""
+
+    @classmethod
+    def read(cls, given: dict[str, str]) -> Filters:
+        state = given.get("state", "")
+        return cls(given.get("q", "").strip()[:200], state if state in STATES else "")
+
+    def narrow(self, tools: list[Tool]) -> list[Tool]:
+        text = self.q.lower()
+        found = [tool for tool in tools if text in " ".join([tool.name, tool.description, tool.lives_in, tool.read_by, tool.undo]).lower()]
+        return [tool for tool in found if STATES[self.state][2](tool)] if self.state else found
+
+    @property
+    def kept(self) -> str:
+        """What stays when the state is changed."""
+        return urlencode({"q": self.q}) if self.q else ""
+
+
+def chips(tools: list[Tool]) -> list[tuple[str, str, str, int]]:
+    """All of STATES, with how many there are of each."""
+    counted = [(state, label, icon, sum(map(is_so, tools))) for state, (label, icon, is_so) in STATES.items()]
+    return [("", "All", "", len(tools)), *counted]
 
 
 def all_tools(user: User) -> list[Tool]:

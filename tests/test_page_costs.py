@@ -31,6 +31,8 @@ MORE = {
     "outbox/live/": ["?seen=old&item={item}&card=old"],
     "outbox/bulk/": ["?{items}"],
     "outbox/<int:item_id>/": ["?confirm=approve", "?confirm=reject", "?confirm=edit", "?confirm=drop", "?done=1"],
+    "corrections/": ["?state=mine", "?q=field&state=open", "?before=1000"],
+    "capabilities/": ["?q=thing&state=due"],
     "corrections/live/": ["?seen=old", "?id={correction}&seen=old"],
     "corrections/<int:correction_id>/": ["?confirm=send", "?confirm=dismiss"],
 }

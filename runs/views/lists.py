@@ -45,7 +45,8 @@ def index(request: PageRequest) -> HttpResponse:
         "at": at,
         "query": query,
         "here": f"/runs/?{query}" if query else "/runs/",
-        "kept": _kept(request),
+        "kept": _kept(request, "q", "owner", "agent"),
+        "removable": _removable(request),
         "address": request.build_absolute_uri("/"),
     }
     return render(request, "runs/runs.html", context)
@@ -65,9 +66,15 @@ def _wanted(request: PageRequest) -> Wanted:
     )
 
 
-def _kept(request: PageRequest) -> str:
-    """The filters that stay when the state is changed."""
-    return urlencode({name: request.GET[name] for name in ("q", "owner", "agent") if request.GET.get(name)})
+def _kept(request: PageRequest, *names: str) -> str:
+    """The filters that stay when another is changed."""
+    return urlencode({name: request.GET[name] for name in names if request.GET.get(name)})
+
+
+def _removable(request: PageRequest) -> list[tuple[str, str]]:
+    """Those that only an address sets, with the address without each."""
+    set_by = {"owner": ("state", "q", "agent"), "agent": ("state", "q", "owner")}
+    return [(f"{name} {request.GET[name]}", _kept(request, *others)) for name, others in set_by.items() if request.GET.get(name)]
 
 
 @login_required

@@ -16,7 +16,7 @@ from runs.exceptions import NotAllowed, Refused
 from runs.forms import DrillForm, DueForm
 from runs.models import CapabilityRecord, LogEntry, Run
 from runs.services.drilling import check_drill_right, drillable_by, sandboxes, start_drill
-from runs.tools import all_tools, one_tool
+from runs.tools import Filters, all_tools, chips, one_tool
 from sagaboard.web import PageRequest
 
 
@@ -25,10 +25,14 @@ from sagaboard.web import PageRequest
 def capabilities(request: PageRequest) -> HttpResponse:
     tools = all_tools(request.user)
     due = [tool.name for tool in tools if tool.is_due]
+    filters = Filters.read(request.GET.dict())
+    shown = filters.narrow(tools)
     context = {
         "tools": tools,
+        "filters": filters,
+        "chips": chips(tools),
         "may_drill_due": bool(due) and drillable_by(request.user).filter(name__in=due).exists(),
-        "groups": [found for found in ([tool for tool in tools if tool.group == group] for group in (0, 1, 2)) if found],
+        "groups": [found for found in ([tool for tool in shown if tool.group == group] for group in (0, 1, 2)) if found],
         "proven": sum(tool.proof == "ok" for tool in tools),
         "blank": sum(tool.blank for tool in tools),
         "old": sum(tool.is_due for tool in tools),

@@ -177,6 +177,13 @@ def since(value: dt.datetime | None) -> SafeString | str:
 
 
 @register.filter
+def until(value: dt.datetime) -> SafeString:
+    """How long until then, ticking where scripts run."""
+    said = duration(max(value - timezone.now(), dt.timedelta()))
+    return format_html('<time datetime="{0}" data-until="{0}">{1}</time>', value.isoformat(), said)
+
+
+@register.filter
 def digest(value: str) -> str:
     """`9c41 e07a … 5d18`: groups of four, the first eight and the last four."""
     return f"{value[:4]} {value[4:8]} … {value[-4:]}" if len(value) > 16 else value

@@ -372,6 +372,8 @@ def _corrections(team: Any, alice: User, ada: User) -> Iterator[Shown]:
     yield Shown("correction-not-delivered", failed.get_absolute_url(), failed.run.owner)
     yield Shown("correction-sent", sent.get_absolute_url(), sent.run.owner)
     yield Shown("corrections-all", "/corrections/", ada)
+    yield Shown("corrections-not-told", "/corrections/?state=open&q=panel", ada)
+    yield Shown("corrections-no-match", "/corrections/?q=nothing+like+it", ada)
     yield Shown("correction-no-permission", note.get_absolute_url(), alice)
     yield Shown("audiences", "/audiences/", ada)
     yield Shown("audience-new", "/audiences/new/", ada)
@@ -393,6 +395,8 @@ def _registry(team: Any, settings: Any, alice: User, ada: User) -> Iterator[Show
     over, begun = [start_drill("show_thing", {"name": "sandbox-panel"}, by=ada, team=team) for _ in range(2)]
     drill_run(over.pk)
     yield Shown("capabilities", "/capabilities/", ada)
+    yield Shown("capabilities-blank", "/capabilities/?state=blank", ada)
+    yield Shown("capabilities-no-match", "/capabilities/?q=nothing+like+it", ada)
     yield Shown("capability", "/capabilities/set_flag/", alice)
     yield Shown("capability-drilled", "/capabilities/show_thing/", ada)
     yield Shown("drill-all-due", "/drills/", ada)

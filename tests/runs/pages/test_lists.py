@@ -5,9 +5,10 @@ import re
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from runs import news, services
-from runs.models import LogEntry, OutsideTool
+from runs.models import CapabilityRecord, LogEntry, OutsideTool
 from runs.sections import sections
 from runs.states import RunState
 from tests.factories import do, make_run, make_team, make_token, make_user
@@ -166,6 +167,39 @@ def test_home_is_the_runs_or_the_outbox(client, alice):
     assert client.get("/").url == "/runs/"
     client.force_login(make_user("guest", roles=("reviewer",)))
     assert client.get("/").url == "/outbox/"
+
+
+def test_the_registry_is_narrowed_by_its_address(client, alice):
+    OutsideTool.objects.create(name="psql in the shell", reached_by="data-fixer, shell")
+    CapabilityRecord.objects.filter(name="put_thing").update(disabled_at=timezone.now(), disabled_by="Ada", disabled_why="it broke")
+    CapabilityRecord.objects.filter(name="show_thing").update(proven_version="")
+    client.force_login(alice)
+
+    def listed(query):
+        page = client.get(f"/capabilities/{query}").content.decode()
+        return set(re.findall(r'<(?:b|a) class="(?:ttl )?mono wrap"[^>]*>([^<]+)<', page))
+
+    every = listed("")
+    assert {"psql in the shell", "put_thing", "show_thing", "tell_client"} <= every
+    assert listed("?state=blank") == {"psql in the shell"}
+    assert listed("?state=disabled") == {"put_thing"}
+    assert "show_thing" in listed("?state=due")
+    assert "notify_partner" in listed("?state=none")
+    assert listed("?q=DATA-fixer") == {"psql in the shell"}
+    assert listed("?q=thing&state=disabled") == {"put_thing"}
+    assert listed("?state=' OR 1") == every
+    page = client.get("/capabilities/?q=nothing+like+it&state=blank").content.decode()
+    assert "No capability matches." in page
+    assert 'href="?state=disabled&amp;q=nothing+like+it"' in page
+    assert "Disabled <small>1</small>" in page
+
+
+def test_a_filter_that_only_an_address_sets_can_be_taken_off_alone(client, alice, team):
+    failed_run(team)
+    client.force_login(alice)
+    page = listed(client, "?owner=ana&agent=builder&q=x&state=needs")
+    assert 'href="?state=needs&amp;q=x&amp;agent=builder"' in page
+    assert 'href="?state=needs&amp;q=x&amp;owner=ana"' in page
 
 
 def test_the_registry_shows_problems_first(client, alice, team):
