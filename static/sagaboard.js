@@ -66,6 +66,11 @@
     if (!document.hidden && poller && window.htmx) window.htmx.trigger(poller, "look");
   });
 
+  // ---- a filter that takes long: the rows stay, and are said to be busy
+  const busy = (on) => (event) => { if (event.detail.elt.closest(".filters")) event.detail.target?.setAttribute("aria-busy", on); };
+  document.addEventListener("htmx:beforeRequest", busy("true"));
+  document.addEventListener("htmx:afterRequest", busy("false"));
+
   // ---- swaps: nothing is replaced under a hand that writes, open things stay open, focus goes where it was
   let open = [], place = "", swappedAt = 0, swapped = null;
   const isDirty = (el) => all("input, textarea, select", el).some((f) =>
@@ -83,7 +88,7 @@
     held = null;
   };
   document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.requestConfig?.elt?.matches("[data-poll]")) hold(); });
-  document.addEventListener("htmx:afterSettle", holdOn);
+  document.addEventListener("htmx:afterSettle", () => { holdOn(); place = ""; });
   const before = (event) => {
     // The element that asked; of a swap htmx names only the one that is replaced.
     const asker = event.detail.requestConfig?.elt;
@@ -110,8 +115,8 @@
     const dialog = one("#over dialog");
     if (dialog && !dialog.matches(":modal")) { dialog.removeAttribute("open"); dialog.showModal(); }
     const led = one("[data-focus]", event.target), back = place && (document.getElementById(place) || one(`[href="${CSS.escape(place)}"]`));
-    if (led) led.focus(); else if (back && event.target.contains(back)) back.focus({ preventScroll: true });
-    place = "";
+    // Of several parts that are swapped together, another may be the one that had it.
+    if (led) led.focus(); else if (back && event.target.contains(back)) { back.focus({ preventScroll: true }); place = ""; }
     tick();
   };
   document.addEventListener("htmx:oobBeforeSwap", before);
