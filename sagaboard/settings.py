@@ -69,7 +69,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "sagaboard.web.frame",
             ],
-            "builtins": ["sagaboard.templatetags.words"],
+            "builtins": ["sagaboard.templatetags.words", "sagaboard.templatetags.regions"],
         },
     }
 ]

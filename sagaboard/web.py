@@ -114,7 +114,7 @@ def HtmxLoginRedirect(get_response: Callable[[HttpRequest], HttpResponseBase]) -
             return _to_login(request)
         if to_login and request.method == "POST":
             # The address of an action answers no GET: after the login one is back on the page, and looks before pressing again.
-            response["Location"] = f"{_login_path()}?next={quote(_page_of(request))}"
+            response["Location"] = f"{_login_path()}?next={quote(page_of(request))}"
         return response
 
     return middleware
@@ -127,7 +127,7 @@ def _to_login(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _page_of(request: HttpRequest) -> str:
+def page_of(request: HttpRequest) -> str:
     """The page of ours that a form was on."""
     came = urlsplit(request.headers.get("Referer", ""))
     return f"{came.path}{f'?{came.query}' if came.query else ''}" if came.netloc == request.get_host() and came.path else "/"

@@ -33,6 +33,7 @@ NOTICES = "tests/outbox/test_notices.py::test_"
 PAIRS = "tests/runs/test_pairs.py::test_who_meets_comes_out_as_one_after_the_other"
 PARTNER = "tests/runs/connectors/test_partner.py::test_out_"
 QUEUES = "tests/runs/test_queues.py::test_"
+REGIONS = "tests/runs/pages/test_regions.py::test_"
 RIGHTS = "tests/runs/test_rights.py::test_"
 RULES = "tests/runs/test_behaviour.py::test_"
 SECURITY = "tests/faults/test_security.py::test_"
@@ -1193,6 +1194,30 @@ SENDING = [
 ]
 
 PAGES = [
+    guard(
+        "REGIONS",
+        "a region that can't be made says so, and takes no other with it",
+        "sagaboard/templatetags/regions.py",
+        "    except Exception:\n",
+        "    except ZeroDivisionError:\n",
+        f"{REGIONS}one_region_that_fails_takes_no_other_with_it[expo]",
+    ),
+    guard(
+        "REGIONS",
+        "what regions are made of is worked out one by one",
+        "runs/views/shared.py",
+        '"expo": lambda: {"picture": picture.of(known, table())},',
+        '"expo": functools.partial(dict, picture=picture.of(known, table())),',
+        f"{REGIONS}one_region_that_fails_takes_no_other_with_it[expo]",
+    ),
+    guard(
+        "REGIONS",
+        "a database that is not there is left to what answers for the page",
+        "sagaboard/templatetags/regions.py",
+        "    except OperationalError:\n        raise\n",
+        "",
+        f"{REGIONS}a_database_that_is_not_there_is_no_matter_of_one_region",
+    ),
     guard(
         "UI-03",
         "nothing is replaced under a hand that writes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -52,24 +53,36 @@ def context_of(request: PageRequest, number: int, *, entries: list[LogEntry] | N
     run = find_run(request, number)
     marks = [entry for entry in reversed(entries) if entry.event in facts.MARKS]
     known = facts.read(run, timezone.now(), marks=marks)
-    table = blast_radius.table(known)
     look, label = look_of(known, len(known.awaiting), len(known.untold))
     return {
         "run": run,
+        "name": f"Run {run.number}",
         "facts": known,
         "look": look,
         "look_label": label,
-        "table": table,
-        "situation": situation.of(known),
-        "picture": picture.of(known, table),
-        "paged": run.pages.select_related("person").order_by("-pk")[:20],
-        "log": [logwords.line(entry) for entry in entries[:SHOWN_ENTRIES]],
+        "made": _regions(known, entries),
         "rights": rights.of(request.user, run),
         "seq": entries[0].seq if entries else 0,
         "pace": pace(known),
         "seen": seal(request, run),
         "pressed": known.mark("run.compensating"),
         **more,
+    }
+
+
+def _regions(known: facts.Facts, entries: list[LogEntry]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What each region is made of, worked out where that region is made: one that can't be takes no other with it."""
+    table = functools.cache(lambda: blast_radius.table(known))
+    said = functools.cache(lambda: situation.of(known))
+    lines = functools.cache(lambda: [logwords.line(entry) for entry in entries[:SHOWN_ENTRIES]])
+    return {
+        "situation": lambda: {"situation": said()},
+        "facts": lambda: {"situation": said()},
+        "blast-rows": lambda: {"table": table()},
+        "expo": lambda: {"picture": picture.of(known, table())},
+        "log": lambda: {"log": lines()},
+        "says": lambda: {"situation": said(), "log": lines()},
+        "paged": lambda: {"paged": known.run.pages.select_related("person").order_by("-pk")[:20]},
     }
 
 

@@ -13,7 +13,7 @@ from corrections import services as corrections
 from corrections.models import Audience, Correction
 from outbox import services as outbox
 from outbox.models import Item, Policy
-from runs import services
+from runs import picture, services
 from runs.engine import compensate, invoke
 from runs.exceptions import NoEffect
 from runs.models import CapabilityRecord, OutsideTool, Run, Step
@@ -59,6 +59,18 @@ def every_page(team: Any, settings: Any, alice: User, bob: User) -> list[Shown]:
     ]
 
 
+def break_a_region(monkeypatch: Any) -> None:
+    """The picture of one run can't be made."""
+    made = picture.of
+
+    def of(known: Any, table: Any) -> Any:
+        if known.run.ticket == "BROKEN-1":
+            raise ValueError("a picture of nothing")
+        return made(known, table)
+
+    monkeypatch.setattr(picture, "of", of)
+
+
 def _without_a_name() -> Iterator[Shown]:
     yield Shown("login", "/login/", None)
     yield Shown("login-for-a-page", "/login/?next=/runs/1/", None)
@@ -87,6 +99,7 @@ def _runs(team: Any, alice: User, bob: User, ada: User) -> Iterator[Shown]:
         "unchecked": _unchecked(team),
         "hostile": _hostile(team),
         "many": _many(team),
+        "region-broken": failed_run(team, plan=plan_of("broken"), ticket="BROKEN-1"),
     }
     yield Shown("runs", "/runs/", alice)
     yield Shown("runs-visible", "/runs/?state=visible", alice)

@@ -9,7 +9,7 @@ from django.urls import resolve
 from playwright.sync_api import expect
 
 from tests import routes
-from tests.browser.pages import every_page
+from tests.browser.pages import break_a_region, every_page
 from tests.browser.scenes import make_board
 from tests.browser.shots import shoot
 from tests.outbox.scenes import item_of
@@ -38,7 +38,8 @@ STRUCTURE = """(least) => {
 
 
 @pytest.fixture
-def pages(team, settings, alice, bob):
+def pages(team, settings, alice, bob, monkeypatch):
+    break_a_region(monkeypatch)
     return every_page(team, settings, alice, bob)
 
 
