@@ -14,7 +14,7 @@ from django.db.models import Q, Value
 from django.db.models.functions import Now
 
 from corrections.states import EDITABLE, MOVES, OPEN, CorrectionState, Kind
-from runs.models import Run, Step
+from runs.models import Run, Step, shown_to
 from runs.models.leased import Leased
 from sagaboard.accounts.models import User
 from sagaboard.accounts.rights import teams_with
@@ -108,9 +108,8 @@ class CorrectionQuerySet(models.QuerySet["Correction"]):
         """Corrections of runs this person can see or may correct, and those for an audience that is theirs."""
         if not user.is_authenticated:
             return self.none()
-        runs = Run.objects.visible_to(user).values("pk")
         theirs = Q(run__team__in=teams_with(user, "corrections.send_correction"))
-        return self.filter(theirs | Q(run__in=runs) | Q(audience__in=user.audiences.values("name")))
+        return self.filter(theirs | shown_to(user, "run__") | Q(audience__in=user.audiences.values("name")))
 
     def sendable_by(self, user: User) -> Self:
         """What this person may edit, send and dismiss: of their runs, for their audiences, or by right in their teams."""

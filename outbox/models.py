@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, Self
+from typing import Self
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Group
@@ -15,7 +15,7 @@ from guardian.shortcuts import get_objects_for_user
 from outbox.states import ItemState, NoticeKind, Verdict
 from runs.capability import Payload
 from runs.clock import Clock
-from runs.models import CapabilityRecord, Run, Step
+from runs.models import CapabilityRecord, Step, shown_to
 from runs.states import GOING_FORWARD, Audience, RunState, StepState
 from sagaboard.accounts.models import User
 from sagaboard.accounts.rights import granted, teams_with
@@ -89,8 +89,7 @@ class ItemQuerySet(models.QuerySet["Item"]):
             return self.none()
         decidable = get_objects_for_user(user, DECIDE, CapabilityRecord, accept_global_perms=False)
         naming = Policy.objects.filter(Q(people=user) | Q(groups__in=user.groups.all()))
-        runs = Run.objects.visible_to(user).values("pk")
-        theirs = Q(step__run__in=runs) | Q(step__run__team__in=granted(user, "decide_for_team"))
+        theirs = shown_to(user, "step__run__") | Q(step__run__team__in=granted(user, "decide_for_team"))
         return self.filter(theirs | Q(step__capability__in=decidable.values("name")) | Q(policy__in=naming.values("pk")))
 
     def open(self) -> Self:
@@ -105,14 +104,15 @@ class ItemQuerySet(models.QuerySet["Item"]):
 
     def waiting_for(self, user: User) -> Self:
         """Those that wait for this very person: as `policies.Approver` judges one, but all at once, so that counts are true."""
-        return self.decidable().filter(_right_of(user)).exclude(pk__in=self._of_same_eyes(user)).exclude(_yes_of(user))
+        return self.decidable().filter(_right_of(user))._of_other_eyes(user).exclude(_yes_of(user))
 
-    def _of_same_eyes(self, user: User) -> models.QuerySet[Any, Any]:
+    def _of_other_eyes(self, user: User) -> Self:
         newest = Version.objects.filter(item=OuterRef("pk")).order_by("-number").values("edited_by")[:1]
         run = "step__run__"
         asked = Q(**{f"{run}owner": user}) | Q(**{f"{run}token__person": user}) | Q(step__asked_by=user) | Q(**{f"{run}opened_by": user})
         apply = Q(policy=None) | Q(policy__four_eyes=True) | Q(wanted_four_eyes=True)
-        return self.model.objects.annotate(editor=Subquery(newest)).filter(apply, asked | Q(editor=user.pk)).values("pk")
+        same = Case(When(apply & (asked | Q(editor=user.pk)), then=Value(True)), default=Value(False), output_field=models.BooleanField())
+        return self.alias(editor=Subquery(newest)).alias(same_eyes=same).filter(same_eyes=False)
 
     def matching(self, text: str) -> Self:
         """Free text over title, capability, run, agent, ticket, recipient; a run's number; the beginning of a digest."""

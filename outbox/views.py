@@ -39,8 +39,8 @@ def queue(request: PageRequest) -> HttpResponse:
     """What waits, or with ?decided what is over."""
     if "decided" in request.GET:
         items = decided(request.user, before=_number(request, "before"))
-        seen = Item.objects.visible_to(request.user).values_list("pk", flat=True)
-        context = {"items": items, "older": items[-1].pk if len(items) == PAGE else None, "figures": of_items(list(seen))}
+        figures = of_items(Item.objects.visible_to(request.user))
+        context = {"items": items, "older": items[-1].pk if len(items) == PAGE else None, "figures": figures}
         return render(request, "outbox/decided.html", context)
     return render(request, "outbox/outbox.html", {"inbox": _inbox(request), "audiences": Audience.values})
 

@@ -16,6 +16,8 @@ from runs.sections import Told, sections
 from runs.states import Kind, RunState, StepState
 
 S = StepState
+# So many runs tell how long an undo takes.
+LATELY = 50
 # Something of ours is in the world, and we know it. A call that went out past the pivot is counted apart.
 STANDS = frozenset({S.DONE, S.UNDOING, S.UNDO_FAILED, S.DRIFTED})
 MAYBE = frozenset({S.RUNNING, S.UNKNOWN})
@@ -185,7 +187,9 @@ def read(run: Run, now: dt.datetime | None = None, *, marks: list[LogEntry] | No
 
 
 def usual_undo(capabilities: set[str]) -> dict[str, float]:
+    """Seconds that an undo took, on average over the last runs that were undone, by capability."""
+    lately = Run.objects.filter(state=RunState.COMPENSATED).order_by("-pk").values("pk")[:LATELY]
     took = ExpressionWrapper(F("undone_at") - F("undo_started_at"), output_field=DurationField())
-    undone = Step.objects.filter(capability__in=capabilities, state=S.UNDONE, undo_started_at__isnull=False)
+    undone = Step.objects.filter(run__in=lately, capability__in=capabilities, state=S.UNDONE, undo_started_at__isnull=False)
     averages = undone.order_by().values("capability").annotate(took=Avg(took))
     return {row["capability"]: row["took"].total_seconds() for row in averages}

@@ -44,7 +44,8 @@ class Late:
 def _steps() -> QuerySet[Step]:
     waits = Q(state=StepState.REQUESTED) & (Q(due_at=None) | Q(due_at__lte=Now()))
     sends = Q(state__in=[StepState.QUEUED, StepState.UNKNOWN], due_at__lte=Now())
-    return Step.objects.filter(waits | sends | Q(state=StepState.RUNNING)).filter(lease_is_free())
+    # By way of the runs, as the sweep finds them: no index holds what steps wait for.
+    return Step.objects.filter(waits | sends | Q(state=StepState.RUNNING)).filter(lease_is_free(), run__in=Run.objects.unfinished())
 
 
 def _walks() -> QuerySet[Run]:

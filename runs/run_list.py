@@ -16,8 +16,8 @@ from sagaboard.accounts.models import User
 from sagaboard.web import count_together
 
 PAGE = 50
-# More than this many unfinished runs are not read line by line.
-AT_MOST = 200
+# More unfinished runs than this in a group are not read line by line.
+AT_MOST = 50
 FILTERS = {"needs": "Needs someone", "visible": "Visible to people", "running": "Running", "compensated": "Compensated"}
 
 
@@ -66,6 +66,9 @@ class Board:
     needs: list[Line]
     running: list[Line]
     finished: list[Line]
+    # Whether there are others in these groups, behind those listed.
+    more_need: bool
+    more_run: bool
     older: int | None
     counts: dict[str, int]
 
@@ -96,15 +99,17 @@ def board(user: User, wanted: Wanted, now: dt.datetime) -> Board:
     visible = Run.objects.visible_to(user)
     asked = _narrowed(visible, wanted, also)
     rows = asked.select_related("owner", "taken_by").with_last_entry()
-    running = [] if wanted.before else list(rows.moving().needing_nobody(also)[:AT_MOST])
-    needs = [] if wanted.before else list(rows.needing_someone(also)[:AT_MOST])
+    running = [] if wanted.before else list(rows.moving().needing_nobody(also)[: AT_MOST + 1])
+    needs = [] if wanted.before else list(rows.needing_someone(also).most_pressing_first()[: AT_MOST + 1])
     rest = rows.standing_still().needing_nobody(also)
     finished = list((rest.filter(pk__lt=wanted.before) if wanted.before else rest)[: PAGE + 1])
-    lines = _lines([*needs, *running, *finished[:PAGE]], awaiting, untold, now)
+    lines = _lines([*needs[:AT_MOST], *running[:AT_MOST], *finished[:PAGE]], awaiting, untold, now)
     return Board(
-        needs=sorted((lines[run.pk] for run in needs), key=lambda line: line.rank),
-        running=sorted((lines[run.pk] for run in running), key=lambda line: -line.last_at.timestamp()),
+        needs=sorted((lines[run.pk] for run in needs[:AT_MOST]), key=lambda line: line.rank),
+        running=sorted((lines[run.pk] for run in running[:AT_MOST]), key=lambda line: -line.last_at.timestamp()),
         finished=[lines[run.pk] for run in finished[:PAGE]],
+        more_need=len(needs) > AT_MOST,
+        more_run=len(running) > AT_MOST,
         older=finished[PAGE - 1].pk if len(finished) > PAGE else None,
         counts=_counts(visible, also),
     )

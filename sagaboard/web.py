@@ -87,7 +87,7 @@ def counts_for(user: User) -> dict[str, Count]:
 
 
 def count_together(kinds: Iterable[tuple[str, models.QuerySet[Any]]]) -> Counter[str]:
-    """How many rows there are of each kind, by one query; rows of one kind may be in several tables."""
+    """How many rows there are of each kind, by one query; rows of one kind may be in several tables, and none is listed twice."""
     first, *others = [_counted(name, rows) for name, rows in kinds]
     found: Counter[str] = Counter()
     for name, number in first.union(*others, all=True):
@@ -96,7 +96,7 @@ def count_together(kinds: Iterable[tuple[str, models.QuerySet[Any]]]) -> Counter
 
 
 def _counted(name: str, rows: models.QuerySet[Any]) -> models.QuerySet[Any, Any]:
-    number = models.Count("pk", distinct=True)
+    number = models.Count("pk")
     counted: models.QuerySet[Any, Any] = (
         rows.order_by().annotate(what=Value(name)).values("what").annotate(number=number).values_list("what", "number")
     )

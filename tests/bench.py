@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -48,6 +49,8 @@ def prepare(folder: Path) -> None:
         DATABASE_URL=servers.database_url,
         REDIS_URL=servers.redis_url,
         SAGABOARD_STATE=str(folder),
+        # Sessions made here count on the site's pages too.
+        SAGABOARD_SECRET_KEY=secrets.token_urlsafe(),
         SAGABOARD_CAPABILITIES="tests.quick",
         SAGABOARD_LOG_LEVEL="ERROR",
     )

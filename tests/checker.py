@@ -183,7 +183,7 @@ def _read(calls: list[Call], ledger: Ledger | None, only: list[int] | None, sinc
         cursor.execute("SELECT clock_timestamp()")
         now = cursor.fetchone()[0]
     steps = {step.pk: step for step in Step.objects.filter(run__in=found)}
-    hidden = {key for run in FORGED for key in Step.objects.filter(run=run).values_list("call_key", flat=True)}
+    hidden = set(Step.objects.filter(run__in=list(FORGED)).values_list("call_key", flat=True))
     if only is not None:
         mine = set(LogEntry.objects.filter(run__in=found, event="step.started").values_list("data__call_key", flat=True))
         mine |= set(Correction.objects.filter(run__in=found).values_list("key", flat=True))

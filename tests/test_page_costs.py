@@ -100,6 +100,47 @@ def undone_now(store):
     return run.pk
 
 
+# What a page may read row by row grows with what is unfinished, not with what ever was.
+HISTORY = {"runs_step", "runs_logentry", "outbox_item"}
+
+
+PAGES = [
+    *("me/", "runs/", "runs/?state=needs", "runs/?state=visible", "runs/?q=field+77", "runs/{waiting}/", "runs/{long}/"),
+    *("runs/{failed}/compensate/?look=later", "outbox/", "outbox/?q=client", "outbox/{item}/", "corrections/"),
+]
+
+
+def test_no_page_reads_all_that_ever_was():
+    """In a store in which nearly everything is over."""
+    with connection.cursor() as cursor:
+        store = fill(cursor, Size(runs=2_000, entries=2, waiting=30, long=30))
+    for run in Run.objects.all():
+        forged(run, "rows of a store, made without an engine")
+    client = signed_in(store.person)
+    client.get("/runs/")
+    found = []
+    for path in PAGES:
+        with CaptureQueriesContext(connection) as asked:
+            assert client.get("/" + path.format(**vars(store))).status_code == 200
+        found += [f"/{path} reads the whole of {table}" for query in asked.captured_queries for table in whole_tables(query["sql"])]
+    assert found == []
+
+
+def whole_tables(sql):
+    """The tables of the history that this query reads from end to end to find some of their rows."""
+    if not sql.lstrip(" (").startswith(("SELECT", "WITH")):
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".replace("%", "%%"))
+        nodes = [cursor.fetchone()[0][0]["Plan"]]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        was_read = node["Actual Loops"] and node["Node Type"] == "Seq Scan" and node["Relation Name"] in HISTORY
+        if was_read and "Rows Removed by Filter" in node:
+            yield f"{node['Relation Name']}: {sql}"
+
+
 @pytest.mark.parametrize("path", ["runs/{run}/", "runs/", "outbox/", "outbox/{item}/", "corrections/", "corrections/{correction}/"])
 def test_an_open_page_to_which_nothing_happened_costs_one_query_and_renders_nothing(store, path):
     client = signed_in(store.person)

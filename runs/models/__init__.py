@@ -3,7 +3,7 @@
 from runs.models.capability import CapabilityRecord, OutsideTool
 from runs.models.log import LogEntry, StoredPayload
 from runs.models.rules import Alert, IdempotencyKey, Rules, System, TargetPause, TokenRules
-from runs.models.run import Check, Claim, Page, Run
+from runs.models.run import Check, Claim, Page, Run, shown_to
 from runs.models.step import Step
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "System",
     "TargetPause",
     "TokenRules",
+    "shown_to",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Self
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
-from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.db.models.expressions import RawSQL
 
 from runs.clock import Clock
 from runs.models import quick
+from runs.models.capability import CapabilityRecord
 from runs.models.leased import Leased, lease_is_free
 from runs.states import (
     ENDED,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 # Above this many bytes a document lies beside the log, which holds its digest.
 BESIDE_THE_LOG = 16_384
+# The beginning of a step's key.
+KEY = re.compile("[0-9a-f]{8,64}")
 MOVING = [*GOING_FORWARD, RunState.COMPENSATING]
 _ENTRY = """
 INSERT INTO runs_logentry (run_id, step_id, event, actor, attempt, data)
@@ -51,11 +55,29 @@ def _has_step(**facts: Any) -> Exists:
     return Exists(Step.objects.filter(run=OuterRef("pk"), **facts))
 
 
+def _seen_by_people() -> Exists:
+    return _has_step(state__in=IN_EFFECT - {"sent"}, leaves_effect=True, audience__in=["people", "clients"])
+
+
 def _needs_someone() -> Q:
-    undecided = Q(~Exists(Check.objects.filter(run=OuterRef("pk"))), state=RunState.CHECKING)
-    failed = Q(_has_step(state__in=IN_EFFECT), state=RunState.FAILED)
-    open_step = Q(_has_step(state__in=["unknown", "on_hold"]), state__in=UNFINISHED)
+    # The state stands first: the database asks in this order. Steps are found by way of the unfinished runs, which are few.
+    undecided = Q(state=RunState.CHECKING) & Q(~Exists(Check.objects.filter(run=OuterRef("pk"))))
+    failed = Q(state=RunState.FAILED) & Q(pk__in=_unfinished_with_step(IN_EFFECT))
+    open_step = Q(state__in=UNFINISHED) & Q(pk__in=_unfinished_with_step(["unknown", "on_hold"]))
     return Q(state=RunState.STUCK) | failed | open_step | undecided
+
+
+def _unfinished_with_step(states: Collection[str]) -> models.QuerySet[Any, Any]:
+    from runs.models.step import Step
+
+    return Step.objects.filter(run__in=Run.objects.unfinished(), state__in=states).values("run")
+
+
+def shown_to(user: User, prefix: str = "") -> Q:
+    """The runs of teams this person belongs to, or was given a right over; `prefix` leads to the run from other rows."""
+    if user.has_perm("runs.view_run"):
+        return Q(pk__isnull=False)
+    return Q(**{f"{prefix}team__in": teams_shown(user)}) | Q(**{f"{prefix}owner": user})
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -63,9 +85,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         """The runs of teams this person belongs to, or was given a right over."""
         if not user.is_authenticated:
             return self.none()
-        if user.has_perm("runs.view_run"):
-            return self
-        return self.filter(Q(team__in=teams_shown(user)) | Q(owner=user))
+        return self.filter(shown_to(user))
 
     def as_seen_by(self, user: User) -> Self:
         """Those that this person can see, with what the page of one shows; adds `is_frozen`."""
@@ -112,8 +132,12 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def seen_by_people_now(self) -> Self:
         """With an effect that people can see and that could be taken back."""
-        seen = _has_step(state__in=IN_EFFECT - {"sent"}, leaves_effect=True, audience__in=["people", "clients"])
-        return self.exclude(state__in=[RunState.SUCCEEDED, RunState.COMPENSATED]).filter(seen)
+        return self.exclude(state__in=[RunState.SUCCEEDED, RunState.COMPENSATED]).filter(_seen_by_people())
+
+    def most_pressing_first(self) -> Self:
+        """What people can see now, then stuck, failed and the others; of each the one that was heard of longest ago."""
+        tier = Case(When(_seen_by_people(), then=0), When(state=RunState.STUCK, then=1), When(state=RunState.FAILED, then=2), default=3)
+        return self.order_by(tier, "last_heard_at")
 
     def with_last_entry(self) -> Self:
         """Adds `last_at`, the time of the newest log entry."""
@@ -127,8 +151,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         words = Q(title__icontains=text) | Q(agent__icontains=text) | Q(ticket__icontains=text)
         owner = Q(owner__first_name__icontains=text) | Q(owner__last_name__icontains=text) | Q(owner__username__icontains=text)
         number = Q(pk=int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else Q()
-        key = Q(_has_step(key__startswith=text)) if len(text) >= 8 else Q()
-        return self.filter(words | owner | number | key | Q(_has_step(capability__icontains=text)))
+        key = Q(_has_step(key__startswith=text)) if KEY.fullmatch(text) else Q()
+        # Asked beforehand, since hardly any text is part of a capability's name, and every step has one.
+        names = list(CapabilityRecord.objects.filter(name__icontains=text).values_list("name", flat=True))
+        called = Q(_has_step(capability__in=names)) if names else Q()
+        return self.filter(words | owner | number | key | called)
 
 
 class Run(Leased):

@@ -91,6 +91,30 @@ def test_what_waits_for_a_yes_needs_someone(client, alice, team, monkeypatch):
     assert "Needs someone<span>1 run." in page
 
 
+def test_of_more_runs_than_are_listed_the_most_pressing_are(client, alice, team, monkeypatch):
+    monkeypatch.setattr("runs.run_list.AT_MOST", 2)
+    stuck = stuck_run(team)
+    first, *others = [failed_run(team) for _ in range(2)]
+    quiet = [make_run(token=make_token(team=team)) for _ in range(3)]
+    monkeypatch.setattr(sections, "awaiting", lambda: {run.pk: 1 for run in quiet[:1]})
+    client.force_login(alice)
+    page = listed(client)
+    needs, going = page.partition(">Running<")[::2]
+    assert "The 2 most pressing; search for the others." in page
+    shown = [run.pk for run in (stuck, first, *others, *quiet) if f'href="/runs/{run.pk}/"' in needs]
+    assert shown == [stuck.pk, first.pk]
+    assert "2 runs" in going
+
+
+def test_of_more_runs_under_way_than_are_listed_the_newest_are(client, alice, team, monkeypatch):
+    monkeypatch.setattr("runs.run_list.AT_MOST", 2)
+    old, *new = [make_run(token=make_token(team=team)) for _ in range(3)]
+    client.force_login(alice)
+    page = listed(client)
+    assert "the newest 2; search for the others" in page
+    assert [f'href="/runs/{run.pk}/"' in page for run in (old, *new)] == [False, True, True]
+
+
 def test_older_runs_are_a_link(client, alice, team, monkeypatch):
     monkeypatch.setattr("runs.run_list.PAGE", 2)
     runs = [told_run(team) for _ in range(3)]
