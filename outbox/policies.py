@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from django.db.models import CharField, Exists, Q, QuerySet
@@ -19,9 +20,23 @@ from sagaboard.accounts.rights import holders, teams_shown, teams_with
 
 def policy_for(capability: str, audience: str) -> Policy:
     """The most specific policy there is. Where none is, a yes is needed."""
-    rows = Policy.objects.filter(Q(capability=capability) | Q(capability=""), Q(audience=audience) | Q(audience=""))
-    ranked = sorted(rows, key=lambda row: (row.capability == "", row.audience == ""))
-    return ranked[0] if ranked else Policy()
+    return _most_specific(Policy.objects.filter(capability__in=[capability, ""], audience__in=[audience, ""]))
+
+
+def _most_specific(rows: Iterable[Policy]) -> Policy:
+    return min(rows, key=lambda row: (row.capability == "", row.audience == ""), default=Policy())
+
+
+def goes_out() -> Callable[[str, str], str]:
+    """What a call of a capability to an audience waits for, in words. The policies are read once."""
+    rows = list(Policy.objects.all())
+
+    def of(capability: str, audience: str) -> str:
+        policy = _most_specific(row for row in rows if row.capability in (capability, "") and row.audience in (audience, ""))
+        wants_yes = audience == Audience.CLIENTS or policy.needs_yes
+        return f"{policy.quorum} approval{'s' * (policy.quorum > 1)}" if wants_yes else "after green"
+
+    return of
 
 
 def needs_yes(item: Item) -> bool:

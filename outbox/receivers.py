@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, F
 from django.dispatch import receiver
 
-from outbox import notices, release, services
+from outbox import notices, policies, release, services
 from outbox.models import Item, ItemQuerySet
 from outbox.states import ItemState
 from runs import bell, lateness, signals
@@ -122,5 +122,6 @@ def _awaiting() -> dict[int, int]:
 
 sections.item_of = _item_of
 sections.awaiting = _awaiting
+sections.goes_out = policies.goes_out
 sections.items_of = _items_of
 lateness.due.append(lateness.Due("expiry", lambda: Item.objects.all().awaiting().filter(expires_at__lte=Clock()), F("expires_at")))

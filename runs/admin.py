@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils import timezone
 from guardian.admin import GuardedModelAdmin
 
+from runs.clock import Clock
 from runs.models import Alert, CapabilityRecord, Check, LogEntry, OutsideTool, Page, Rules, Run, Step, TargetPause, TokenRules
 from runs.states import KIND_ORDER, Kind
 from sagaboard.accounts.admin import ModelAdmin, ReadOnly
@@ -91,11 +92,26 @@ class CapabilityAdmin(GuardedModelAdmin):
     def save_model(self, request: HttpRequest, obj: CapabilityRecord, form: Any, change: bool) -> None:
         disabled = form.cleaned_data["disabled"]
         if disabled and obj.disabled_at is None:
-            obj.disabled_at, obj.disabled_by = timezone.now(), str(request.user)
+            obj.disabled_at, obj.disabled_by = Clock(), str(request.user)
         elif not disabled:
             obj.disabled_at, obj.disabled_by, obj.disabled_why = None, "", ""
         # Only these: a sync of the code may write the others meanwhile.
         obj.save(update_fields=["owner", "stricter_kind", "disabled_at", "disabled_by", "disabled_why"])
+
+    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
+        """In the words of its page, which shows them as the history of its governance."""
+        return "; ".join(_changes(form.cleaned_data, form.changed_data))
+
+
+def _changes(given: dict[str, Any], changed: list[str]) -> Iterator[str]:
+    if "disabled" in changed:
+        yield f"disabled: {given['disabled_why']}" if given["disabled"] else "enabled"
+    elif "disabled_why" in changed and given["disabled"]:
+        yield f"disabled, now because: {given['disabled_why']}"
+    if "stricter_kind" in changed:
+        yield f"treated as {given['stricter_kind']}, stricter than its code" if given["stricter_kind"] else "treated as its code says"
+    if "owner" in changed:
+        yield f"owned by {given['owner'] or 'nobody'}"
 
 
 @admin.register(OutsideTool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -114,18 +114,31 @@ def lint_code() -> list[Finding]:
 
 
 def lint() -> list[Finding]:
-    """`lint_code`, and what the rows add: drills that never ran or are older than the code, and code that is gone."""
-    findings = lint_code()
-    for record in CapabilityRecord.objects.present().filter(leaves_effect=True, has_undo=True).order_by("name"):
-        if not record.proven_version:
-            findings.append(Finding(record.name, "W11", f"its undo was never proven; run: manage.py drill {record.name}"))
-        elif not record.is_proven:
-            findings.append(Finding(record.name, "W12", f"its undo was proven for older code; run: manage.py drill {record.name}"))
-    for record in CapabilityRecord.objects.exclude(missing_since=None):
-        findings.append(Finding(record.name, "W13", "no code defines it any more; runs that used it can't be undone"))
-    for tool in OutsideTool.objects.filter(undo="").order_by("name"):
-        findings.append(Finding(tool.name, "W14", f"NO UNDO WRITTEN: {tool.reached_by} reaches it past sagaboard"))
-    return findings
+    """`lint_code`, and what all rows add."""
+    return lint_rows(CapabilityRecord.objects.order_by("name"), OutsideTool.objects.order_by("name"))
+
+
+def lint_rows(records: Iterable[CapabilityRecord], outside: Iterable[OutsideTool]) -> list[Finding]:
+    """`lint_code`, and what these rows add: drills that never ran or are older than the code, and code that is gone."""
+    return [
+        *lint_code(),
+        *map(_blank, (tool for tool in outside if not tool.undo)),
+        *(found for one in records if (found := _unproven(one))),
+    ]
+
+
+def _unproven(record: CapabilityRecord) -> Finding | None:
+    if record.missing_since is not None:
+        return Finding(record.name, "W13", "no code defines it any more; runs that used it can't be undone")
+    if not record.leaves_effect or not record.has_undo or record.is_proven:
+        return None
+    if not record.proven_version:
+        return Finding(record.name, "W11", f"its undo was never proven; run: manage.py drill {record.name}")
+    return Finding(record.name, "W12", f"its undo was proven for older code; run: manage.py drill {record.name}")
+
+
+def _blank(tool: OutsideTool) -> Finding:
+    return Finding(tool.name, "W14", f"NO UNDO WRITTEN: {tool.reached_by} reaches it past sagaboard")
 
 
 def _lint_class(cls: type[AnyCapability]) -> Iterator[tuple[str, str]]:

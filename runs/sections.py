@@ -59,6 +59,8 @@ class Sections:
     item_of: Callable[[Step], dict[str, Any] | None] = lambda step: None
     # All items of a run at once, by step id.
     items_of: Callable[[Run], dict[int, dict[str, Any]]] = lambda run: {}
+    # What an irreversible call of a capability to an audience waits for, in words; one look at the policies for all of them.
+    goes_out: Callable[[], Callable[[str, str], str]] = lambda: lambda capability, audience: "after a yes"
     # How many calls of each run wait for a yes: run number -> count; runs without one are left out.
     awaiting: Callable[[], dict[int, int]] = dict
     # How many are still misled by each run: run number -> count; runs without one are left out.

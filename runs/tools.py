@@ -14,10 +14,13 @@ from django.utils import timezone
 from runs import audiences, registry
 from runs.audiences import Unowned
 from runs.models import CapabilityRecord, OutsideTool, Step
-from runs.states import Audience, Kind
+from runs.sections import sections
+from runs.states import Kind
 from sagaboard.accounts.models import User
 
 OLD = dt.timedelta(days=90)
+# What a call of a capability to an audience waits for, in words.
+Yeses = Callable[[str, str], str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,14 +117,15 @@ def chips(tools: list[Tool]) -> list[tuple[str, str, str, int]]:
 
 def all_tools(user: User) -> list[Tool]:
     """Every tool, with whom its calls reached as far as this person may know."""
+    records, outside = list(CapabilityRecord.objects.select_related("owner")), list(OutsideTool.objects.all())
     findings = defaultdict(list)
-    for finding in registry.lint():
+    for finding in registry.lint_rows(records, outside):
         findings[finding.capability].append(finding)
     since = timezone.now() - dt.timedelta(days=30)
     calls = dict(Step.objects.filter(requested_at__gte=since).values_list("capability").annotate(Count("pk")).order_by())
-    nobodys, records = audiences.unowned(user), CapabilityRecord.objects.select_related("owner")
-    found = [_tool(record, findings[record.name], calls.get(record.name, 0), nobodys.get(record.name, [])) for record in records]
-    found += [_outside(tool) for tool in OutsideTool.objects.all()]
+    nobodys, goes_out = audiences.unowned(user), sections.goes_out()
+    found = [_tool(record, findings[record.name], calls.get(record.name, 0), nobodys.get(record.name, []), goes_out) for record in records]
+    found += [_outside(tool) for tool in outside]
     return sorted(found, key=lambda tool: (tool.group, not tool.blank, tool.name))
 
 
@@ -129,7 +133,7 @@ def one_tool(name: str, user: User) -> Tool | None:
     return next((tool for tool in all_tools(user) if tool.name == name and not tool.outside), None)
 
 
-def _tool(record: CapabilityRecord, findings: list[registry.Finding], calls: int, unowned: list[Unowned]) -> Tool:
+def _tool(record: CapabilityRecord, findings: list[registry.Finding], calls: int, unowned: list[Unowned], yeses: Yeses) -> Tool:
     kind = record.stricter_kind or record.kind
     blank = record.missing_since is not None or (record.leaves_effect and not record.has_undo and record.kind != Kind.IRREVERSIBLE)
     proof = _proof(record)
@@ -152,7 +156,7 @@ def _tool(record: CapabilityRecord, findings: list[registry.Finding], calls: int
         proof=proof,
         proven_at=record.proven_at,
         proven_how=record.proven_how,
-        goes_out=_goes_out(record, str(treated)),
+        goes_out=_goes_out(record, str(treated), yeses),
         calls=calls,
         findings=findings,
         unowned=unowned,
@@ -169,12 +173,12 @@ def _proof(record: CapabilityRecord) -> str:
     return "old" if aged or not record.is_proven else "ok"
 
 
-def _goes_out(record: CapabilityRecord, kind: str) -> str:
+def _goes_out(record: CapabilityRecord, kind: str, yeses: Yeses) -> str:
     if record.disabled_at:
         return "disabled"
     if not record.leaves_effect or kind != Kind.IRREVERSIBLE:
         return "at once"
-    return "after a yes" if record.audience == Audience.CLIENTS else "after green"
+    return yeses(record.name, record.audience)
 
 
 def _outside(tool: OutsideTool) -> Tool:

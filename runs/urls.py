@@ -36,6 +36,8 @@ urlpatterns = [
     path("runs/<int:number>/", include(run)),
     path("capabilities/", views.capabilities, name="capabilities"),
     path("capabilities/<str:name>/", views.capability, name="capability"),
+    path("capabilities/<str:name>/disable/", views.disable, name="disable"),
+    path("capabilities/<str:name>/enable/", views.enable, name="enable"),
     path("capabilities/<str:name>/drill/", views.drill, name="drill"),
     path("capabilities/<str:name>/drills/<int:number>/", views.drilled, name="drilled"),
     path("drills/", views.drill_due, name="drill-due"),

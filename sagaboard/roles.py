@@ -18,6 +18,7 @@ ROLES = {
         "runs.override_pivot",
         "runs.settle_step",
         "runs.drill_capability",
+        "runs.change_capabilityrecord",
         "runs.view_run",
         "runs.view_logentry",
         "outbox.add_policy",

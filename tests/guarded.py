@@ -24,6 +24,7 @@ GIT = "tests/runs/connectors/test_git.py::test_eng_"
 IN_A_BROWSER = "tests/browser/test_ui_faults.py::test_ui_"
 SECRETS = "tests/faults/test_secrets.py::test_sec_"
 UPGRADE = "tests/faults/test_upgrade.py::test_ops_"
+GOVERN = "tests/runs/test_governing.py::test_"
 HISTORY = "tests/histories/test_histories.py::test_a_known_history_goes_as_the_model_says"
 JIRA = "tests/runs/connectors/test_jira.py::test_"
 MATRIX = "tests/faults/test_matrix.py::test_sec_01_"
@@ -1826,6 +1827,22 @@ ACCESS = [
         "run__in=Run.objects.visible_to(by).filter(is_drill=True)",
         "run__is_drill=True",
         "tests/runs/test_drills.py::test_the_form_starts_from_a_drill_that_one_sees_and_from_no_other_teams",
+    ),
+    guard(
+        "GOVERN",
+        "who may not govern a tool disables none",
+        "runs/services/governing.py",
+        "    if not by.has_perm(GOVERN):",
+        "    if not by.is_active:",
+        f"{GOVERN}without_the_right_there_is_no_button_and_no_way",
+    ),
+    guard(
+        "GOVERN",
+        "of two who disable a tool at once one is told",
+        "runs/services/governing.py",
+        "        if locked.disabled_at:",
+        "        if False:",
+        f"{GOVERN}of_two_who_press_at_once_one_is_told",
     ),
     guard(
         "SEC-01",

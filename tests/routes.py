@@ -49,6 +49,8 @@ ROWS = {
     "runs/<int:number>/report.json": Row("run", "GET"),
     "capabilities/": Row("own", "GET"),
     "capabilities/<str:name>/": Row("own", "GET"),
+    "capabilities/<str:name>/disable/": Row("govern", "GET POST", "change_capabilityrecord"),
+    "capabilities/<str:name>/enable/": Row("govern", "GET POST", "change_capabilityrecord"),
     "capabilities/<str:name>/drill/": Row("govern", "GET POST", "drill_capability"),
     "capabilities/<str:name>/drills/<int:number>/": Row("own", "GET"),
     "drills/": Row("own", "GET POST", "anybody"),

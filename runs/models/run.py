@@ -106,6 +106,10 @@ class RunQuerySet(models.QuerySet["Run"]):
     def unfinished(self) -> Self:
         return self.exclude(state__in=ENDED)
 
+    def wanting(self, capability: str) -> Self:
+        """Those that still mean to call it."""
+        return self.unfinished().filter(_has_step(capability=capability, state__in=["planned", "requested", "on_hold", "queued"]))
+
     def going_forward(self) -> Self:
         return self.filter(state__in=GOING_FORWARD)
 

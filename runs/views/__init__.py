@@ -5,7 +5,7 @@ from runs.views.own import audit, audit_csv, audit_lines, me
 from runs.views.records import log_lines, log_page, report, report_data, report_text
 from runs.views.run import confirm, drop, leave, live, pause, refuse, retry_sending, run_page, step_back, stop, take
 from runs.views.steps import let_through, settle, step_page, steps_page
-from runs.views.tools import capabilities, capability, drill, drill_due, drilled
+from runs.views.tools import capabilities, capability, disable, drill, drill_due, drilled, enable
 from runs.views.undo import compensate
 
 __all__ = [
@@ -16,10 +16,12 @@ __all__ = [
     "capability",
     "compensate",
     "confirm",
+    "disable",
     "drill",
     "drill_due",
     "drilled",
     "drop",
+    "enable",
     "go",
     "home",
     "index",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -11,10 +12,11 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from runs import drills
+from runs import drills, registry
 from runs.exceptions import NotAllowed, Refused
-from runs.forms import DrillForm, DueForm
+from runs.forms import DrillForm, DueForm, ReasonForm
 from runs.models import CapabilityRecord, LogEntry, Run
+from runs.services import governing
 from runs.services.drilling import check_drill_right, drillable_by, sandboxes, start_drill
 from runs.tools import Filters, all_tools, chips, one_tool
 from sagaboard.web import PageRequest
@@ -57,11 +59,42 @@ def capability(request: PageRequest, name: str) -> HttpResponse:
         "record": tool.record,
         # A proof that nobody can renew is no use: the button is there for whoever may press it.
         "may_drill": tool.leaves_effect and tool.record.has_undo and drillable_by(request.user).filter(name=name).exists(),
+        "may_govern": request.user.has_perm(governing.GOVERN),
+        "history": governing.history(tool.record)[:20],
+        "said": registry.find(name),
         "runs": runs[:20],
         "drills": drills.order_by("-id")[:10],
         "schema": schema,
     }
     return render(request, "runs/capability.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def disable(request: PageRequest, name: str) -> HttpResponse:
+    return _govern(request, name, governing.disable)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def enable(request: PageRequest, name: str) -> HttpResponse:
+    return _govern(request, name, governing.enable)
+
+
+def _govern(request: PageRequest, name: str, service: Callable[..., None]) -> HttpResponse:
+    """Asks for the reason, with the runs that it stops; the press does it, or comes back with what was typed."""
+    record = get_object_or_404(CapabilityRecord, name=name)
+    form, refusal = ReasonForm(request.POST or None), None
+    try:
+        governing.check_govern_right(request.user)
+        if request.method == "POST" and form.is_valid():
+            service(record, by=request.user, reason=form.cleaned_data["reason"])
+            return redirect("runs:capability", name)
+    except Refused as exc:
+        refusal = exc
+    wanting = Run.objects.visible_to(request.user).wanting(name).order_by("-pk")
+    context = {"record": record, "form": form, "refusal": refusal, "disables": service is governing.disable, "wanting": wanting[:20]}
+    return render(request, "runs/govern.html", context, status=refusal.status if refusal else 422 if form.errors else 200)
 
 
 @login_required

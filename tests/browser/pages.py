@@ -17,6 +17,7 @@ from runs import picture, services
 from runs.engine import compensate, invoke
 from runs.exceptions import NoEffect
 from runs.models import CapabilityRecord, OutsideTool, Run, Step
+from runs.services import governing
 from runs.services.drilling import start_drill
 from runs.tasks import drill_run
 from sagaboard.accounts.models import User
@@ -411,6 +412,12 @@ def _registry(team: Any, settings: Any, alice: User, ada: User) -> Iterator[Show
     yield Shown("capabilities-blank", "/capabilities/?state=blank", ada)
     yield Shown("capabilities-no-match", "/capabilities/?q=nothing+like+it", ada)
     yield Shown("capability", "/capabilities/set_flag/", alice)
+    blind = CapabilityRecord.objects.get(name="blind_thing")
+    governing.disable(blind, by=ada, reason=f"It left things behind that nobody could find. {HOSTILE}")
+    yield Shown("capability-disabled", "/capabilities/blind_thing/", ada)
+    yield Shown("disable", "/capabilities/put_thing/disable/", ada)
+    yield Shown("disable-no-permission", "/capabilities/put_thing/disable/", alice, 403)
+    yield Shown("enable", "/capabilities/blind_thing/enable/", ada)
     yield Shown("capability-drilled", "/capabilities/show_thing/", ada)
     yield Shown("drill-all-due", "/drills/", ada)
     yield Shown("drill-nothing-due", "/drills/", alice)
