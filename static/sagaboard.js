@@ -56,14 +56,35 @@
     // Listened for on the poller itself: of one that is off the page the document hears nothing.
     poller.addEventListener("htmx:beforeOnLoad", (answer) => { if (isOvertaken(poller)) answer.preventDefault(); }, { once: true });
   });
+  // A poller that its own answer has replaced is named only by what it asked with.
+  const isLook = (event) => (event.detail.requestConfig?.elt || event.detail.elt).matches("[data-poll]");
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.elt.matches("[data-poll]") && event.detail.successful) heard = Date.now();
+    if (isLook(event) && event.detail.successful) heard = Date.now();
     if (event.detail.elt.matches("form")) free(event.detail.elt);
-    if (event.detail.failed && !event.detail.elt.matches("[data-poll]")) say("The server did not answer. It may have been done; load the page again to see.");
   });
-  document.addEventListener("visibilitychange", () => {
-    const poller = one("[data-poll]");
-    if (!document.hidden && poller && window.htmx) window.htmx.trigger(poller, "look");
+  const look = () => { const poller = one("[data-poll]"); if (poller && window.htmx) window.htmx.trigger(poller, "look"); };
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+
+  // ---- a press that got no answer: said where it was pressed, with what is known of it, until the next one is answered
+  const unanswered = one("#unanswered");
+  const dropped = (event) => {
+    if (isLook(event)) return;
+    const { xhr, requestConfig } = event.detail;
+    const asks = requestConfig?.verb === "get", status = xhr?.status || 0;
+    let says = "The server did not answer. It may have been done. Looking…";
+    if (asks) says = "The server did not answer. Nothing was changed.";
+    else if (status === 503) says = "The server is busy. Nothing was done; try again in a few seconds.";
+    else if (status >= 400 && status < 500) says = "Nothing was done: what this was about is no longer there.";
+    one("b", unanswered).textContent = says;
+    unanswered.hidden = false;
+    (one("dialog:modal") || one("main")).prepend(unanswered);
+    if (!asks) look();
+  };
+  for (const name of ["htmx:sendError", "htmx:timeout", "htmx:responseError"]) document.addEventListener(name, dropped);
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!event.detail.successful || unanswered.hidden) return;
+    if (!isLook(event)) unanswered.hidden = true;
+    else one("b", unanswered).textContent = one("b", unanswered).textContent.replace("Looking…", "What the server knows stands below.");
   });
 
   // ---- a filter that takes long: the rows stay, and are said to be busy
@@ -130,7 +151,7 @@
     const copy = event.target.closest("[data-copy]");
     if (copy && navigator.clipboard) navigator.clipboard.writeText(copy.dataset.copy).then(() => { copy.textContent = "Copied"; say("Copied."); });
   }, true);
-  const leave = () => { one("#over").replaceChildren(); all('[hx-target="#over"]').find((el) => el.offsetParent)?.focus(); };
+  const leave = () => { if (one("#over #unanswered")) one("main").prepend(unanswered); one("#over").replaceChildren(); all('[hx-target="#over"]').find((el) => el.offsetParent)?.focus(); };
   document.addEventListener("cancel", (event) => { if (event.target.closest("#over")) setTimeout(leave); }, true);
 
   // ---- the preview's button promises what the ticks make of it: drift that is not undone over is where the walk stops

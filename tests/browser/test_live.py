@@ -74,3 +74,47 @@ def test_the_answer_to_a_look_that_a_press_has_overtaken_changes_nothing(open_as
     page.wait_for_timeout(300)
     expect(page.locator("#changed")).to_be_hidden()
     expect(page.locator("#result")).to_contain_text("sent this")
+
+
+def test_a_press_without_an_answer_says_that_it_may_have_been_done_and_the_page_looks(open_as, alice, team):
+    open_as.excused += ["net::ERR_CONNECTION_RESET", "htmx:"]
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    page.route("**/take/", _answer_lost)
+    page.get_by_role("button", name="I’m on it").first.click()
+    said = page.locator("#unanswered")
+    expect(said).to_contain_text("The server did not answer. It may have been done.")
+    expect(page.locator("#actions")).to_contain_text("You are on it", timeout=8000)
+    expect(said).to_contain_text("What the server knows stands below.")
+    page.locator("#actions").get_by_role("button", name="step back").click()
+    expect(page.locator("#actions")).not_to_contain_text("You are on it")
+    expect(said).to_be_hidden()
+
+
+def test_what_could_not_be_looked_at_changed_nothing_and_in_a_dialog_that_is_said_there(open_as, accessible, alice, team):
+    open_as.excused += ["net::ERR_CONNECTION_RESET", "htmx:", "503"]
+    run = failed_run(team)
+    page = open_as(alice, f"/runs/{run.pk}/")
+    said = page.locator("#unanswered")
+    page.route("**/compensate/?look=later", lambda route: route.abort("connectionreset"))
+    page.locator("#actions").get_by_role("link", name="Preview compensation…").click()
+    expect(said).to_contain_text("The server did not answer. Nothing was changed.")
+    page.unroute("**/compensate/?look=later")
+    page.locator("#actions").get_by_role("link", name="Preview compensation…").click()
+    dialog = page.locator("dialog:modal")
+    expect(dialog.get_by_text("all three are still exactly as the run left them")).to_be_visible()
+    expect(said).to_be_hidden()
+    page.wait_for_timeout(800)
+    page.route("**/compensate/", lambda route: route.fulfill(status=503, body="busy"))
+    dialog.get_by_role("button", name="Undo 3 effects").click()
+    expect(dialog.locator("#unanswered")).to_contain_text("The server is busy. Nothing was done; try again in a few seconds.")
+    accessible(page)
+    expect(dialog.get_by_role("button", name="Undo 3 effects")).to_be_enabled()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(page.locator("main > #unanswered")).to_be_visible()
+
+
+def _answer_lost(route):
+    route.fetch()
+    route.abort("connectionreset")
