@@ -195,8 +195,7 @@ def _fact(facts: Facts, step: Step) -> tuple[str, dt.datetime | None, dt.datetim
     """One fact below the pill: words, the time that completes them, or the time since which it goes on."""
     match facts.look_of(step):
         case "done":
-            waits = facts.run.state == "stuck" and facts.run.compensating_since is not None
-            return ("in effect, waits" if waits else "in effect"), None, None
+            return _standing(facts, step), None, None
         case "sent":
             return "sent", step.done_at, None
         case "undone" | "nothing_to_undo" if not step.leaves_effect or step.undone_at is None:
@@ -225,6 +224,15 @@ def _fact(facts: Facts, step: Step) -> tuple[str, dt.datetime | None, dt.datetim
         case "requested":
             return "waits for a worker", None, None
     return "", None, None
+
+
+def _standing(facts: Facts, step: Step) -> str:
+    """Of what is in effect: where its undo stands, while the run is on its way back."""
+    if facts.run.state == "stuck" and facts.run.compensating_since is not None:
+        return "in effect, waits"
+    # Back to a savepoint only, or past what went out, is another order than this.
+    whole = facts.run.state == "compensating" and not facts.run.undo_to and not facts.sent
+    return "in effect, next" if whole and step == facts.next_back else "in effect"
 
 
 def _name(actor: str) -> str:

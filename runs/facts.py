@@ -50,6 +50,12 @@ class Facts:
         return [step for step in self.among(*STANDS) if step.leaves_effect and not (step.is_irreversible and step.state == S.DONE)]
 
     @cached_property
+    def next_back(self) -> Step | None:
+        """The one that a walk over all of them undoes next: the last that was meant."""
+        standing = [step for step in self.in_effect if step.state == S.DONE]
+        return max(standing, key=lambda step: (step.intent_seq or 0, step.number), default=None)
+
+    @cached_property
     def maybe(self) -> list[Step]:
         """Calls that may have happened: looked for, or still running."""
         return [step for step in self.among(S.UNKNOWN) if step.leaves_effect]

@@ -115,3 +115,20 @@ def test_many_steps_merge_into_segments():
 
 def test_a_run_without_steps_has_a_strip_too():
     assert dataclasses.astuple(strip.of([])) == ([], None, 1, "no step yet")
+
+
+def test_while_a_run_is_undone_the_next_step_is_told_from_those_behind_it():
+    steps = [step("done"), step("done"), step("undoing"), step("undone", "people")]
+    for seq, one in enumerate(steps):
+        one.intent_seq = seq
+
+    def said(state, **more):
+        known = facts_of(state, *steps)
+        for name, value in more.items():
+            setattr(known.run, name, value)
+        return [row.fact for row in blast_radius.table(known).above][:2]
+
+    assert said("compensating") == ["in effect", "in effect, next"]
+    assert said("failed") == ["in effect", "in effect"]
+    assert said("compensating", undo_to="two") == ["in effect", "in effect"]
+    assert said("stuck", compensating_since=NOW) == ["in effect, waits", "in effect, waits"]
