@@ -165,6 +165,12 @@ class Preview:
         return any(line.finding == LOOKING for line in self.lines)
 
     @property
+    def systems(self) -> int:
+        """How many systems are being asked."""
+        asked = (registry.find(line.step.capability) for line in self.lines if line.finding == LOOKING)
+        return len({capability.lives_in for capability in asked if capability is not None})
+
+    @property
     def total(self) -> float | None:
         took = [line.takes for line in self.to_undo]
         return sum(t for t in took if t is not None) if took and None not in took else None

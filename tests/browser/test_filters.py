@@ -90,3 +90,17 @@ def test_every_list_is_filtered_in_place_and_keeps_what_is_typed(open_as, alice,
         page.get_by_role("link", name="Show all").first.click()
         page.wait_for_url(f"**{address}")
         expect(page.locator(f"#{field}")).to_have_value("")
+
+
+def test_without_scripts_chips_are_links_and_the_line_is_a_form(open_as, alice, team):
+    failed, over = failed_run(team, plan=plan_of("red"), ticket="BILL-318"), told_run(team)
+    page = open_as(alice, "/runs/", java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page.get_by_role("link", name="Compensated").click()
+    rows = page.locator("#runs a.ttl")
+    expect(rows).to_have_count(1)
+    expect(rows).to_have_attribute("href", f"/runs/{over.pk}/")
+    page.get_by_role("link", name="All").first.click()
+    page.locator("#q").fill("bill-318")
+    page.locator("#q").press("Enter")
+    expect(rows).to_have_count(1)
+    expect(rows).to_have_attribute("href", f"/runs/{failed.pk}/")

@@ -209,7 +209,8 @@ def test_the_plan_stands_there_before_the_looks(client, alice, run):
     client.force_login(alice)
     world.ledger.clear()
     page, _ = shown(client, run, "?look=later")
-    assert "Looking at 3 effects…" in page
+    assert "Looking at 1 system…" in page
+    assert "<b>Looking</b> at 3 effects in their systems." in page
     assert 'hx-trigger="load"' in page
     assert world.ledger == []
 
