@@ -178,6 +178,7 @@ class _Store:
             where="s.id >= %(first)s * %(steps)s AND s.kind = 'irreversible' AND s.state <> 'planned'",
             step_id="s.id", state=state, queued_at="r.opened_at",
             digest="md5(s.id::text) || md5(s.id::text)", awaiting_since="CASE WHEN s.state = 'queued' THEN r.opened_at END",
+            told_for="CASE WHEN s.state = 'queued' THEN r.opened_at END",
             expires_at="CASE WHEN s.state = 'queued' THEN %(now)s::timestamptz + interval '3 hours' END",
             closed_at="CASE WHEN s.state <> 'queued' THEN coalesce(s.ended_at, r.failed_at, r.opened_at) END",
         )  # fmt: skip

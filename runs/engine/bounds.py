@@ -65,7 +65,7 @@ def _remind(run: Run) -> None:
 def _held() -> QuerySet[Step]:
     """Calls on hold that nobody answered: untold, or for so long that they end."""
     held = _waiting_since(F("requested_at"), StepState.ON_HOLD)
-    over = Step.objects.filter(state=StepState.ON_HOLD, requested_at__lt=Clock() - _seconds(settings.HELD_AT_MOST))
+    over = _in_state(StepState.ON_HOLD).filter(requested_at__lt=Clock() - _seconds(settings.HELD_AT_MOST))
     return (held | over).filter(run__state__in=GOING_FORWARD)
 
 
@@ -80,8 +80,13 @@ def _lost() -> QuerySet[Step]:
 
 def _waiting_since(since: Greatest | F, state: StepState) -> QuerySet[Step]:
     told = LogEntry.objects.filter(run=OuterRef("run"), step=OuterRef("pk"), event="run.paged", at__gte=OuterRef("since"))
-    waiting = Step.objects.filter(state=state).annotate(since=since).filter(since__lt=Clock() - _seconds(settings.PAGE_AFTER))
+    waiting = _in_state(state).annotate(since=since).filter(since__lt=Clock() - _seconds(settings.PAGE_AFTER))
     return waiting.exclude(Exists(told))
+
+
+def _in_state(state: StepState) -> QuerySet[Step]:
+    """By way of the unfinished runs, as the sweep finds steps."""
+    return Step.objects.filter(run__in=Run.objects.unfinished(), state=state)
 
 
 def _deal_with(run: Run, *, pk: int, find: Callable[[], QuerySet[Step]]) -> None:
