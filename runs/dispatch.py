@@ -32,8 +32,4 @@ def walk(run_id: int, queue: str) -> None:
 
 
 def _ring(task: str, step: Step) -> None:
-    queue = queue_of(step)
-    if queue == Capability.queue:
-        bell.ring(task, step.run_id, step.pk)
-    else:
-        bell.ring_at(queue, task, step.run_id, step.pk)
+    bell.ring_at(queue_of(step), task, step.run_id, step.pk)
