@@ -37,7 +37,7 @@ WORDS = {
     "correction.failed": ("not delivered", "bad"),
     "correction.dismissed": ("dismissed", "held"),
 }
-PAGE = 50
+PAGE = 30
 # More that wait are not read line by line.
 AT_MOST = 200
 # Somebody who saved so recently is still at it.

@@ -50,4 +50,4 @@ def _said(value: object) -> str:
 
 def entries_of(item: Item) -> list[logwords.Line]:
     """What the log says of it, oldest first."""
-    return [logwords.line(entry) for entry in item.step.entries.order_by("seq").select_related("step")]
+    return [logwords.line(entry) for entry in item.step.log().order_by("seq").select_related("step")]

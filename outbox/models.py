@@ -263,7 +263,7 @@ class Item(models.Model):
     @property
     def let_go_by(self) -> str:
         """Who closed its step, as the log has it."""
-        closed = self.step.entries.filter(event="step.closed").newest_first().values_list("actor", flat=True).first()
+        closed = self.step.log().filter(event="step.closed").newest_first().values_list("actor", flat=True).first()
         return name_of(closed or "engine")
 
     def put_under(self, policy: Policy) -> None:

@@ -15,9 +15,9 @@ from runs.states import RunState, StepState
 from sagaboard.accounts.models import User
 from sagaboard.web import count_together
 
-PAGE = 50
+PAGE = 30
 # More unfinished runs than this in a group are not read line by line.
-AT_MOST = 50
+AT_MOST = 40
 FILTERS = {"needs": "Needs someone", "visible": "Visible to people", "running": "Running", "compensated": "Compensated"}
 
 
@@ -95,27 +95,49 @@ class Wanted:
 
 def board(user: User, wanted: Wanted, now: dt.datetime) -> Board:
     awaiting, untold = sections.awaiting(), sections.untold()
-    also = {*awaiting, *untold}
     visible = Run.objects.visible_to(user)
-    asked = _narrowed(visible, wanted, also)
-    rows = asked.select_related("owner", "taken_by").with_last_entry()
-    running = [] if wanted.before else list(rows.moving().needing_nobody(also)[: AT_MOST + 1])
-    needs = [] if wanted.before else list(rows.needing_someone(also).most_pressing_first()[: AT_MOST + 1])
-    rest = rows.standing_still().needing_nobody(also)
-    finished = list((rest.filter(pk__lt=wanted.before) if wanted.before else rest)[: PAGE + 1])
-    lines = _lines([*needs[:AT_MOST], *running[:AT_MOST], *finished[:PAGE]], awaiting, untold, now)
+    # Numbers first: there may be very many, of which few are listed.
+    pressing = list(visible.needing_someone({*awaiting, *untold}).most_pressing_first().values_list("pk", flat=True))
+    moving = list(visible.moving().values_list("pk", flat=True))
+    asked = _narrowed(visible, wanted)
+    needs, running = _unfinished(asked, wanted, pressing, moving)
+    finished = [] if wanted.state == "needs" else _finished(asked, wanted, set(pressing) - set(moving))
+    shown = _listed(visible).in_bulk([*needs[:AT_MOST], *running[:AT_MOST]])
+    lines = _lines([*shown.values(), *finished[:PAGE]], awaiting, untold, now)
     return Board(
-        needs=sorted((lines[run.pk] for run in needs[:AT_MOST]), key=lambda line: line.rank),
-        running=sorted((lines[run.pk] for run in running[:AT_MOST]), key=lambda line: -line.last_at.timestamp()),
+        needs=sorted((lines[pk] for pk in needs[:AT_MOST]), key=lambda line: line.rank),
+        running=sorted((lines[pk] for pk in running[:AT_MOST]), key=lambda line: -line.last_at.timestamp()),
         finished=[lines[run.pk] for run in finished[:PAGE]],
         more_need=len(needs) > AT_MOST,
         more_run=len(running) > AT_MOST,
         older=finished[PAGE - 1].pk if len(finished) > PAGE else None,
-        counts=_counts(visible, also),
+        counts={**_counts(visible), "needs": len(pressing), "running": len(moving)},
     )
 
 
-def _narrowed(runs: RunQuerySet, wanted: Wanted, also: set[int]) -> RunQuerySet:
+def _unfinished(asked: RunQuerySet, wanted: Wanted, pressing: list[int], moving: list[int]) -> tuple[list[int], list[int]]:
+    """The numbers of those that need someone, and of the others that are on their way, as far as they are asked for."""
+    if wanted.before:
+        return [], []
+    needing = set(pressing)
+    others = [] if wanted.state == "needs" else [pk for pk in moving if pk not in needing]
+    if wanted.is_all:
+        return pressing, others
+    found = set(asked.filter(pk__in=[*pressing, *others]).values_list("pk", flat=True))
+    return [pk for pk in pressing if pk in found], [pk for pk in others if pk in found]
+
+
+def _finished(asked: RunQuerySet, wanted: Wanted, needing: set[int]) -> list[Run]:
+    """A page of them, and one more if there are others."""
+    rest = _listed(asked).standing_still().exclude(pk__in=needing)
+    return list((rest.filter(pk__lt=wanted.before) if wanted.before else rest)[: PAGE + 1])
+
+
+def _listed(runs: RunQuerySet) -> RunQuerySet:
+    return runs.select_related("owner", "taken_by").with_last_entry()
+
+
+def _narrowed(runs: RunQuerySet, wanted: Wanted) -> RunQuerySet:
     if wanted.q:
         runs = runs.matching(wanted.q)
     if wanted.owner:
@@ -126,9 +148,7 @@ def _narrowed(runs: RunQuerySet, wanted: Wanted, also: set[int]) -> RunQuerySet:
         runs = runs.seen_by_people_now()
     if wanted.state == "compensated":
         runs = runs.filter(state=RunState.COMPENSATED)
-    if wanted.state == "running":
-        runs = runs.moving()
-    return runs.needing_someone(also) if wanted.state == "needs" else runs
+    return runs.moving() if wanted.state == "running" else runs
 
 
 def _lines(runs: list[Run], awaiting: dict[int, int], untold: dict[int, int], now: dt.datetime) -> dict[int, Line]:
@@ -165,12 +185,5 @@ def look_of(facts: Facts, awaiting: int, untold: int) -> tuple[str, str]:
     return run.state, ""
 
 
-def _counts(runs: RunQuerySet, also: set[int]) -> dict[str, int]:
-    kinds = {
-        "all": runs,
-        "needs": runs.needing_someone(also),
-        "visible": runs.seen_by_people_now(),
-        "running": runs.moving(),
-        "compensated": runs.filter(state=RunState.COMPENSATED),
-    }
-    return count_together(kinds.items())
+def _counts(runs: RunQuerySet) -> dict[str, int]:
+    return count_together([("all", runs), ("visible", runs.seen_by_people_now()), ("compensated", runs.filter(state=RunState.COMPENSATED))])

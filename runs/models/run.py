@@ -8,6 +8,7 @@ import json
 import re
 import uuid
 from collections.abc import Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
@@ -59,6 +60,7 @@ def _seen_by_people() -> Exists:
     return _has_step(state__in=IN_EFFECT - {"sent"}, leaves_effect=True, audience__in=["people", "clients"])
 
 
+@lru_cache(maxsize=1)
 def _needs_someone() -> Q:
     # The state stands first: the database asks in this order. Steps are found by way of the unfinished runs, which are few.
     undecided = Q(state=RunState.CHECKING) & Q(~Exists(Check.objects.filter(run=OuterRef("pk"))))
@@ -122,10 +124,6 @@ class RunQuerySet(models.QuerySet["Run"]):
         `also` are the numbers of runs that need someone for another reason.
         """
         return self.filter(_needs_someone() | Q(pk__in=also))
-
-    def needing_nobody(self, also: Collection[int] = ()) -> Self:
-        """The others."""
-        return self.exclude(_needs_someone() | Q(pk__in=also))
 
     def moving(self) -> Self:
         """On their way, forward or back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
 from django.db import models
@@ -13,6 +13,9 @@ from runs.models.leased import Leased, lease_is_free
 from runs.models.run import Run
 from runs.states import IN_EFFECT, PENDING, STEP_MOVES, TO_UNDO, Audience, Kind, StepState
 from runs.storable import restored
+
+if TYPE_CHECKING:
+    from runs.models.log import LogQuerySet
 
 
 class StepQuerySet(models.QuerySet["Step"]):
@@ -152,6 +155,10 @@ class Step(Leased):
 
     def __str__(self) -> str:
         return f"step {self.number}, {self.capability}"
+
+    def log(self) -> LogQuerySet:
+        """Its entries, by way of its run's, which an index finds."""
+        return self.run.entries.filter(step=self)
 
     @property
     def in_effect(self) -> bool:

@@ -108,7 +108,7 @@ def let_through(request: PageRequest, number: int, step: int) -> HttpResponse:
 def _context(request: PageRequest, step: Step, **more: Any) -> dict[str, Any]:
     known = facts.read(step.run, marks=[])
     capability = registry.find(step.capability)
-    entries = [logwords.line(entry) for entry in step.entries.order_by("seq").select_related("step")]
+    entries = [logwords.line(entry) for entry in step.log().order_by("seq").select_related("step")]
     return {
         "run": step.run,
         "step": step,

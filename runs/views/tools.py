@@ -52,7 +52,8 @@ def capability(request: PageRequest, name: str) -> HttpResponse:
     if tool is None or tool.record is None:
         raise Http404(f"No capability is called “{name}”.")
     runs = Run.objects.visible_to(request.user).filter(steps__capability=name).distinct()
-    drills = LogEntry.objects.filter(event="capability.drilled", step__capability=name, run__in=Run.objects.visible_to(request.user))
+    drilled = Run.objects.visible_to(request.user).filter(is_drill=True)
+    drills = LogEntry.objects.filter(event="capability.drilled", step__capability=name, run__in=drilled)
     schema = json.dumps(tool.record.schema, indent=2, ensure_ascii=False)
     context = {
         "tool": tool,
