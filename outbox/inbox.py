@@ -115,8 +115,9 @@ class Inbox:
 def inbox_of(user: User, filters: Filters | None = None) -> Inbox:
     """Everything open that this person may see, as far as `filters` let through; the oldest first."""
     now, reader, filters = timezone.now(), Reader(user), filters or Filters()
-    items = filters.narrow(Item.objects.visible_to(user).open(), now)
-    mine = items.waiting_for(user)
+    asked = filters.narrow(Item.objects.open(), now)
+    # Whoever may decide an item sees it.
+    items, mine = asked.visible_to(user), asked.waiting_for(user)
     parts: list[Part] = [
         ("For you", mine, lambda item: Row(item, "await", _what_for(item), _ends_soon(item, now))),
         ("For someone else", items.decidable().exclude(pk__in=mine.values("pk")), lambda item: _elsewhere(reader, item, now)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -26,3 +27,9 @@ control_socket_disable = True
 
 def post_fork(server: Any, worker: Any) -> None:
     die_with_parent(worker.ppid)
+
+
+def post_worker_init(worker: Any) -> None:
+    # What is loaded by now stays: a collection that walked through it, in the middle of a page, would take longer than the page.
+    gc.collect()
+    gc.freeze()
