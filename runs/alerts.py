@@ -17,11 +17,3 @@ def alert(name: str, says: str) -> None:
     made = Alert.objects.get_or_create(name=name[:120], defaults={"says": says})[1]
     if not made:
         Alert.objects.filter(name=name[:120]).update(says=says, times=F("times") + 1, last_at=timezone.now())
-
-
-def unknown_message(name: str) -> None:
-    """Of another version than ours, in a rolling deploy: what it was to ring for is due in the database, and is found there."""
-    alert(
-        f"unknown task {name}",
-        f"A worker threw away a message for “{name}”, which it does not know: web and workers differ in version.",
-    )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,8 +11,6 @@ import redis
 from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from runs.failpoints import reach
 
@@ -22,17 +18,15 @@ log = logging.getLogger(__name__)
 # A waiting caller looks at the database itself this often, so that a lost ring costs a second and not the whole wait.
 LOOK_EVERY = 1.0
 KEEP_ANSWER = 60
-# Where no worker takes anything, the sweep rings for the same steps again and again; of a list only so much is kept.
-KEEP_RUNG = 10_000
 
 
 def ring(task: str, *ids: int) -> None:
-    """Calls a worker after the commit, by a Celery message. A broker that is down fails nothing: the sweep finds the row."""
+    """Calls a worker after the commit. A broker that is down fails nothing: the sweep finds the row."""
     transaction.on_commit(lambda: _send(task, ids), robust=True)
 
 
 def ring_at(queue: str, task: str, *ids: int | str) -> None:
-    """The same for a queue of steps, whose workers hold the credentials: over a Redis list, which costs less than a message."""
+    """The same, for the workers of one queue: those that hold the credentials."""
     transaction.on_commit(lambda: _send(task, ids, queue), robust=True)
 
 
@@ -43,43 +37,10 @@ def _run_of(ids: tuple[int | str, ...]) -> int:
 def _send(task: str, ids: tuple[int | str, ...], queue: str | None = None) -> None:
     reach("publish.before", task, _run_of(ids))
     try:
-        if queue is None:
-            current_app.send_task(task, args=ids, retry=False)
-        else:
-            _put(queue, json.dumps([task, *ids]).encode())
+        current_app.send_task(task, args=ids, retry=False, queue=queue)
         reach("publish.after", task, _run_of(ids))
     except Exception as exc:  # whatever the broker's client raises, the row is committed and will be found
         log.warning("No broker for %s%s, the sweep will find it: %s", task, ids, exc)
-
-
-def list_of(queue: str) -> str:
-    """The Redis list on which lies what was rung for at `queue`."""
-    return f"sagaboard:rung:{queue}"
-
-
-def _put(queue: str, rung: bytes) -> None:
-    if client().rpush(list_of(queue), rung) > KEEP_RUNG:
-        client().ltrim(list_of(queue), -KEEP_RUNG, -1)
-
-
-def take(queues: Sequence[str], seconds: float) -> tuple[str, bytes] | None:
-    """Of which queue, and what was rung for first, waiting so long for it; None if there was nothing, or no broker."""
-    try:
-        found = client().blpop([list_of(queue) for queue in queues], timeout=seconds)
-    except redis.RedisError:
-        time.sleep(seconds)
-        return None
-    if found is None:
-        return None
-    return found[0].decode().removeprefix(list_of("")), found[1]
-
-
-def put_back(queue: str, rung: bytes) -> None:
-    """What was taken and not dealt with is the next to be taken."""
-    try:
-        client().lpush(list_of(queue), rung)
-    except redis.RedisError as exc:
-        log.warning("No broker to put %s back, the sweep will find it: %s", rung, exc)
 
 
 def answer(step_id: int) -> None:
@@ -113,9 +74,7 @@ def await_answer(step_id: int, until: float) -> None:
 
 @lru_cache(maxsize=1)
 def client() -> Any:
-    # Tried once more, since connections that are kept break with a restart of the broker, and no longer, as nobody is to wait for it.
-    bounds = {"socket_connect_timeout": 1, "socket_timeout": LOOK_EVERY + 5, "health_check_interval": 30}
-    return redis.Redis.from_url(settings.REDIS_URL, retry=Retry(NoBackoff(), 1), **bounds)
+    return redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=LOOK_EVERY + 5, health_check_interval=30)
 
 
 def _name(step_id: int) -> str:

@@ -32,4 +32,8 @@ def walk(run_id: int, queue: str) -> None:
 
 
 def _ring(task: str, step: Step) -> None:
-    bell.ring_at(queue_of(step), task, step.run_id, step.pk)
+    queue = queue_of(step)
+    if queue == Capability.queue:
+        bell.ring(task, step.run_id, step.pk)
+    else:
+        bell.ring_at(queue, task, step.run_id, step.pk)

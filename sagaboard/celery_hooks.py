@@ -17,17 +17,10 @@ import redis
 from celery.signals import task_prerun, task_received, task_unknown, worker_before_create_process, worker_ready
 from celery.worker import state
 from django.conf import settings
-from django.db import connection
-
-from runs import alerts, bell, drain
-from sagaboard import drainers
-from sagaboard.celery import app
+from django.db import connection, connections
 
 log = logging.getLogger(__name__)
 _last_taken = time.monotonic()
-# A worker that ended itself and is still there after so long can't: one of its processes stands still.
-ENDS_WITHIN = 10
-app.steps["worker"].add(drainers.Drainers)
 
 
 @worker_before_create_process.connect
@@ -53,15 +46,25 @@ def _begin(sender: Any = None, **_: Any) -> None:
 
 @task_unknown.connect
 def _say_unknown(name: str = "", **_: Any) -> None:
+    """Of another version than ours, in a rolling deploy: what it was to ring for is due in the database, and is found there."""
+    from runs.alerts import alert
+
     try:
-        alerts.unknown_message(name)
+        alert(
+            f"unknown task {name}",
+            f"A worker threw away a message for “{name}”, which it does not know: web and workers differ in version.",
+        )
     finally:
         connection.close()
 
 
 @task_prerun.connect
 def _forget_a_broken_connection(**_: Any) -> None:
-    drain.forget_broken_connections()
+    # Connections are kept over tasks. Nobody else would replace one that a restart of PostgreSQL broke: each of this
+    # process's tasks would fail from then on. Without an error meanwhile this asks nothing of the database.
+    for known in connections.all(initialized_only=True):
+        if known.errors_occurred:
+            known.close_if_unusable_or_obsolete()
 
 
 @task_received.connect
@@ -71,31 +74,21 @@ def _note_taken(**_: Any) -> None:
 
 
 def watch(queues: list[str]) -> None:
-    """Ends this worker once it takes nothing for long although work waits and it has nothing to do; for ever."""
+    """Ends this worker once it takes nothing for long although messages wait and it has nothing to do; for ever."""
     broker = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
     idle_since: float | None = None
     while True:
         time.sleep(min(1.0, settings.STALLED_AFTER / 4))
-        stands_still = not _has_work() and _waiting(broker, queues)
-        idle_since = max(idle_since or time.monotonic(), _taken_at()) if stands_still else None
+        stands_still = not state.reserved_requests and _waiting(broker, queues)
+        idle_since = max(idle_since or time.monotonic(), _last_taken) if stands_still else None
         if idle_since is not None and time.monotonic() - idle_since > settings.STALLED_AFTER:
-            log.error("This worker takes nothing although work waits in %s: it ends, to be started anew.", ", ".join(queues))
+            log.error("This worker takes nothing although messages wait in %s: it ends, to be started anew.", ", ".join(queues))
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(ENDS_WITHIN)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _has_work() -> bool:
-    hands = drainers.hands
-    return bool(state.reserved_requests) or (hands is not None and any(map(hands.is_full, range(hands.number))))
-
-
-def _taken_at() -> float:
-    return max(_last_taken, drainers.hands.last_filled() if drainers.hands is not None else 0.0)
+            return
 
 
 def _waiting(broker: Any, queues: list[str]) -> bool:
     try:
-        return any(broker.llen(name) for queue in queues for name in (queue, bell.list_of(queue)))
+        return any(broker.llen(queue) for queue in queues)
     except redis.RedisError:
         return False  # where the broker is away, nobody can take anything

@@ -6,9 +6,6 @@ from typing import Any
 
 from kombu import Queue
 
-# What Celery's messages are sent to. Every other queue is one of steps: what is rung for there lies on a Redis list (runs/drain.py).
-BY_MESSAGE = ("walks", "corrections")
-
 
 def configuration() -> dict[str, Any]:
     """Read at first use and not at import, so that what needs no broker (a test's servers, say) needs no settings."""
@@ -22,7 +19,7 @@ def configuration() -> dict[str, Any]:
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         task_default_queue="steps",
-        task_queues=[Queue("steps"), *map(Queue, BY_MESSAGE)],
+        task_queues=[Queue("steps"), Queue("walks"), Queue("corrections")],
         task_create_missing_queues=True,
         task_routes={
             "runs.tasks.compensate_run": {"queue": "walks"},

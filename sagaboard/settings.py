@@ -174,8 +174,6 @@ PATIENCE_AT_MOST = env.number("SAGABOARD_PATIENCE_AT_MOST", 900)
 LATE_AFTER = env.number("SAGABOARD_LATE_AFTER", 30)
 # A worker that takes nothing for so long although its queue is not empty ends itself, and is started again.
 STALLED_AFTER = env.number("SAGABOARD_STALLED_AFTER", 30)
-# A worker's process is replaced after so many steps, with whatever memory was lost in it.
-STEPS_PER_PROCESS = env.number("SAGABOARD_STEPS_PER_PROCESS", 10_000)
 SWEEP_EVERY = env.number("SAGABOARD_SWEEP_EVERY", 5)
 # Where the log's heads are kept outside the database; best on another disk than the database's.
 ANCHOR_DIR = Path(os.environ.get("SAGABOARD_ANCHOR_DIR") or SAGABOARD_STATE / "anchors")

@@ -28,7 +28,6 @@ from sagaboard.supervisor import Supervisor  # noqa: E402
 from tests.bench import percentiles, side_by_side  # noqa: E402
 from tests.factories import make_team, make_token  # noqa: E402
 from tests.helpers import commits  # noqa: E402
-from tests.site import family  # noqa: E402
 from tests.store import Size, fill, settle  # noqa: E402
 
 STEPS = 7
@@ -199,6 +198,22 @@ def _wal() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn")
         return int(cursor.fetchone()[0])
+
+
+def family(pids: list[int]) -> set[int]:
+    """These processes and all below them."""
+    found = set(pids)
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (status := _read(entry / "status")):
+            parent = re.search(r"PPid:\s+(\d+)", status)
+            children.setdefault(int(parent[1]) if parent else 0, []).append(int(entry.name))
+    waiting = list(pids)
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found |= set(below)
+        waiting += below
+    return found
 
 
 def _pss(pids: list[int]) -> float:

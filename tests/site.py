@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import time
 from pathlib import Path
@@ -107,29 +106,6 @@ def until(holds: Any, seconds: float = 60.0, what: str = "it did not happen") ->
         assert time.monotonic() < ends, f"{what} within {seconds:g} s"
         time.sleep(0.05)
     return found
-
-
-def family(pids: list[int]) -> set[int]:
-    """These processes and all below them."""
-    found = set(pids)
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (status := _status(entry)):
-            parent = re.search(r"PPid:\s+(\d+)", status)
-            children.setdefault(int(parent[1]) if parent else 0, []).append(int(entry.name))
-    waiting = list(pids)
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found |= set(below)
-        waiting += below
-    return found
-
-
-def _status(process: Path) -> str:
-    try:
-        return (process / "status").read_text()
-    except OSError:
-        return ""  # it is over
 
 
 def _free_port() -> int:

@@ -78,7 +78,7 @@ def test_eng_03_nothing_is_published_before_the_commit(site, agent_token, monkey
 
     sent: list[tuple[str, bool]] = []
 
-    def visible(task: str, ids: tuple[int, ...], queue: str) -> None:
+    def visible(task: str, ids: tuple[int, ...]) -> None:
         with psycopg.connect(connection.owner_url) as other:
             found = other.execute("SELECT 1 FROM runs_step WHERE id = %s AND state = 'requested'", [ids[1]]).fetchone()
         sent.append((task, found is not None))
@@ -118,7 +118,7 @@ def test_eng_04_a_lost_publish_is_found_by_the_sweep(site, agent_token, client, 
     item = Item.objects.get(step__run=run)
     assert item.state == "awaiting"
 
-    def lost(task: str, ids: tuple[int, ...], queue: str) -> None:
+    def lost(task: str, ids: tuple[int, ...]) -> None:
         if where == "the publish raises":
             raise ConnectionError("no broker")
 

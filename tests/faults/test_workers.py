@@ -73,8 +73,8 @@ def test_eng_01_a_send_that_is_delivered_again_goes_out_once(site, agent_token):
 def test_eng_01_what_waits_has_its_time_in_the_database_and_never_in_the_broker(site, agent_token, monkeypatch):
     sent = []
     monkeypatch.setattr(type(app), "send_task", lambda self, name, **options: sent.append(options))
-    bell._send("runs.tasks.compensate_run", (1,))
-    assert sent == [{"args": (1,), "retry": False}]
+    bell._send("runs.tasks.invoke_step", (1, 2))
+    assert sent == [{"args": (1, 2), "retry": False, "queue": None}]
 
 
 # ENG-02

@@ -142,20 +142,19 @@ class System:
 
     def due(self) -> set[tuple[str, str]]:
         rung: set[tuple[str, str]] = set()
-        rings, words = (bell.ring, bell.ring_at), {"invoke_step": "invoke", "look_for_step": "look", "compensate_run": "compensate"}
+        ring, words = bell.ring, {"invoke_step": "invoke", "look_for_step": "look", "compensate_run": "compensate"}
         refs = {step.pk: step.ref or step.args["name"] for step in self.run.steps.all()}
 
         def ringing(task: str, run: int, *step: int) -> None:
             rung.add((words[task.rpartition(".")[2]], refs[step[0]] if step else ""))
 
         bell.ring = ringing  # type: ignore[assignment]
-        bell.ring_at = lambda queue, *what: ringing(*what)  # type: ignore[assignment]
         try:
             if not claim.is_frozen():
                 sweep.steps_due()
                 sweep.walks_due()
         finally:
-            bell.ring, bell.ring_at = rings
+            bell.ring = ring
         return rung
 
     def act(self, action: str, *args: Any, **more: Any) -> Any:

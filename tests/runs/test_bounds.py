@@ -23,7 +23,7 @@ SHOW = [{"ref": "show", "capability": "show_thing", "args": {"name": "panel"}}]
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch):
-    monkeypatch.setattr(bell, "_send", lambda task, ids, queue=None: None)
+    monkeypatch.setattr(bell, "_send", lambda task, ids: None)
 
 
 @pytest.fixture

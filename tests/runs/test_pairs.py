@@ -29,7 +29,7 @@ def people(django_db_setup, django_db_blocker):
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda self: None)
         # Nobody is at the other end of the broker here.
-        patch.setattr(bell, "_send", lambda task, ids, queue=None: None)
+        patch.setattr(bell, "_send", lambda task, ids: None)
         patch.setattr(bell, "_answer", lambda step_id: None)
         team = make_team("billing")
         alice = make_user("alice", roles=("reviewer", "on-call", "owner"), team=team)

@@ -33,7 +33,7 @@ def test_calls_and_looks_go_to_the_workers_of_their_capability(token, rung):
     show = ask(run, "show_thing", args={"name": "panel"}, ref="show").step
     record.unknown(claim.to_do(run.pk, show.pk), RuntimeError("timeout"))
     assert rung == [
-        ("invoke_step", "steps", (run.pk, one.pk)),
+        ("invoke_step", None, (run.pk, one.pk)),
         ("invoke_step", "board", (run.pk, show.pk)),
         ("look_for_step", "board", (run.pk, show.pk)),
     ]
@@ -43,7 +43,7 @@ def test_calls_and_looks_go_to_the_workers_of_their_capability(token, rung):
     Step.objects.update(due_at=None)
     Step.objects.filter(pk=show.pk).update(state="requested")
     sweep.steps_due()
-    assert [queue for _, queue, _ in rung] == ["steps", "board"]
+    assert [queue for _, queue, _ in rung] == [None, "board"]
 
 
 def test_a_walk_back_is_handed_to_whoever_can_undo_the_next_step(token, rung):

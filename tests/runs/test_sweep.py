@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def rung(monkeypatch):
     """What the sweep told workers to look at."""
     found = []
-    monkeypatch.setattr(bell, "_send", lambda task, ids, queue=None: found.append((task.rpartition(".")[2], *ids)))
+    monkeypatch.setattr(bell, "_send", lambda task, ids: found.append((task.rpartition(".")[2], *ids)))
     return found
 
 
