@@ -7,11 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
-from django.contrib.admin.models import CHANGE
-from django.contrib.admin.models import LogEntry as AdminEntry
 from django.contrib.auth.decorators import login_required, permission_required
 from django.contrib.auth.models import Group
-from django.contrib.contenttypes.models import ContentType
 from django.db import models, transaction
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -21,6 +18,7 @@ from guardian.models import UserObjectPermission
 from guardian.shortcuts import assign_perm, remove_perm
 
 from runs.models import CapabilityRecord
+from sagaboard.accounts.changes import history, note
 from sagaboard.accounts.models import Team, User
 from sagaboard.web import PageRequest
 
@@ -109,14 +107,7 @@ def grant(person: User, wanted: dict[str, Any], *, by: User) -> list[str]:
         person.is_active = wanted["is_active"]
         person.save(update_fields=["is_active"])
         if changes:
-            AdminEntry.objects.create(
-                user=by,
-                content_type=ContentType.objects.get_for_model(User),
-                object_id=str(person.pk),
-                object_repr=str(person),
-                action_flag=CHANGE,
-                change_message="; ".join(changes),
-            )
+            note(person, "; ".join(changes), by=by)
     return changes
 
 
@@ -166,7 +157,5 @@ def person(request: PageRequest, person_id: int) -> HttpResponse:
     if form.is_bound and form.is_valid():
         grant(found, form.cleaned_data, by=request.user)
         return redirect("person", found.pk)
-    kind = ContentType.objects.get_for_model(User)
-    changes = AdminEntry.objects.filter(content_type=kind, object_id=str(found.pk)).select_related("user").order_by("-action_time")[:20]
-    context = {"person": found, "form": form, "changes": changes}
+    context = {"person": found, "form": form, "changes": history(found)[:20]}
     return render(request, "person.html", context, status=422 if form.errors else 200)

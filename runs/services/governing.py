@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from django.contrib.admin.models import CHANGE
-from django.contrib.admin.models import LogEntry as AdminEntry
-from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
-from django.db.models import QuerySet
 
 from runs.clock import Clock
 from runs.exceptions import Invalid, NotAllowed
 from runs.models import CapabilityRecord
+from sagaboard.accounts import changes
 from sagaboard.accounts.models import User
 
 GOVERN = "runs.change_capabilityrecord"
@@ -30,7 +27,7 @@ def disable(record: CapabilityRecord, *, by: User, reason: str) -> None:
             raise Invalid(f"{locked.name} is disabled already, by {locked.disabled_by}: {locked.disabled_why}")
         locked.disabled_at, locked.disabled_by, locked.disabled_why = Clock(), str(by), reason
         _save(locked)
-        note(locked, f"disabled: {reason}", by=by)
+        changes.note(locked, f"disabled: {reason}", by=by)
 
 
 def enable(record: CapabilityRecord, *, by: User, reason: str) -> None:
@@ -42,27 +39,9 @@ def enable(record: CapabilityRecord, *, by: User, reason: str) -> None:
             raise Invalid(f"{locked.name} is not disabled.")
         locked.disabled_at, locked.disabled_by, locked.disabled_why = None, "", ""
         _save(locked)
-        note(locked, f"enabled: {reason}", by=by)
+        changes.note(locked, f"enabled: {reason}", by=by)
 
 
 def _save(record: CapabilityRecord) -> None:
     # Only these: a sync of the code may write the others meanwhile.
     record.save(update_fields=["disabled_at", "disabled_by", "disabled_why"])
-
-
-def note(record: CapabilityRecord, says: str, *, by: User) -> None:
-    """Keeps who changed what, where the admin site keeps it too."""
-    AdminEntry.objects.create(
-        user=by,
-        content_type=ContentType.objects.get_for_model(CapabilityRecord),
-        object_id=str(record.pk),
-        object_repr=str(record),
-        action_flag=CHANGE,
-        change_message=says,
-    )
-
-
-def history(record: CapabilityRecord) -> QuerySet[AdminEntry]:
-    """What people changed about it, newest first."""
-    kind = ContentType.objects.get_for_model(CapabilityRecord)
-    return AdminEntry.objects.filter(content_type=kind, object_id=str(record.pk)).select_related("user").order_by("-action_time")

@@ -19,6 +19,7 @@ from runs.models import CapabilityRecord, LogEntry, Run
 from runs.services import governing
 from runs.services.drilling import check_drill_right, drillable_by, sandboxes, start_drill
 from runs.tools import Filters, all_tools, chips, one_tool
+from sagaboard.accounts import changes
 from sagaboard.web import PageRequest
 
 
@@ -61,7 +62,7 @@ def capability(request: PageRequest, name: str) -> HttpResponse:
         # A proof that nobody can renew is no use: the button is there for whoever may press it.
         "may_drill": tool.leaves_effect and tool.record.has_undo and drillable_by(request.user).filter(name=name).exists(),
         "may_govern": request.user.has_perm(governing.GOVERN),
-        "history": governing.history(tool.record)[:20],
+        "history": changes.history(tool.record)[:20],
         "said": registry.find(name),
         "runs": runs[:20],
         "drills": drills.order_by("-id")[:10],

@@ -10,6 +10,7 @@ from outbox.models import Policy
 from runs.exceptions import Invalid
 from runs.models import CapabilityRecord
 from runs.services import governing
+from sagaboard.accounts import changes
 from tests.factories import ask, do, make_run, make_team, make_token, make_user
 from tests.helpers import forbidden, run_meeting
 
@@ -63,7 +64,7 @@ def test_it_is_enabled_with_a_reason_too_and_its_history_says_who_when_and_why(c
     shown = words(client.get(PAGE))
     enabled, disabled = (shown.index(text) for text in ("enabled: Mended in 7f3a.", "disabled: It broke ⟨U+202E⟩staging."))
     assert shown.index("History of its governance") < enabled < disabled
-    assert [str(one.user) for one in governing.history(record)] == ["Ada Adler"] * 2
+    assert [str(one.user) for one in changes.history(record)] == ["Ada Adler"] * 2
     ask(make_run(token=token), "put_thing", ref="one", args={"name": "one"})
 
 
@@ -83,7 +84,7 @@ def test_without_the_right_there_is_no_button_and_no_way(client, bob, record):
         assert 'name="reason"' not in answer.content.decode()
     record.refresh_from_db()
     assert record.disabled_at is None
-    assert not governing.history(record).exists()
+    assert not changes.history(record).exists()
 
 
 def test_whoever_comes_second_reads_who_was_first_and_keeps_their_words(client, ada, record, team):
@@ -101,7 +102,7 @@ def test_of_two_who_press_at_once_one_is_told(ada, record):
     presses = [partial(governing.disable, record, by=ada, reason=reason) for reason in ("first", "second")]
     ends = run_meeting(*presses)
     assert sum(isinstance(end, Invalid) for end in ends) == 1
-    assert governing.history(record).count() == 1
+    assert changes.history(record).count() == 1
 
 
 def test_the_runs_that_it_stops_are_those_that_one_sees_and_that_still_want_it(client, team, token, record):
@@ -119,7 +120,7 @@ def test_what_the_admin_site_changes_is_in_the_same_history(client, admin_user, 
     address = f"/admin/runs/capabilityrecord/{record.pk}/change/"
     client.post(address, {"owner": admin_user.pk, "stricter_kind": "irreversible", "disabled": "on", "disabled_why": "Incident 7."})
     client.post(address, {"owner": "", "stricter_kind": "", "disabled_why": ""})
-    said = [one.change_message for one in governing.history(record)]
+    said = [one.change_message for one in changes.history(record)]
     assert said == [
         "enabled; treated as its code says; owned by nobody",
         f"disabled: Incident 7.; treated as irreversible, stricter than its code; owned by {admin_user}",
