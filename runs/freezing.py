@@ -65,7 +65,9 @@ def freeze_if_restored() -> bool:
         why = _what_changed(row, identifier, timeline)
         if why:
             log.error("Frozen: %s", why)
-            freeze(by="engine", why=why)
+            # This very installation, not one that has taken its place since it was read.
+            found = System.objects.filter(pk=1, installation=row.installation, frozen_at=None)
+            found.update(frozen_at=Clock(), frozen_by="engine", frozen_why=why)
         return bool(why)
 
 

@@ -103,6 +103,22 @@ def test_another_installation_has_anchors_of_its_own(token):
     assert not freezing.freeze_if_restored()
 
 
+def test_an_installation_that_took_the_place_of_the_one_in_doubt_is_not_frozen_for_it(token, monkeypatch):
+    run = make_run(token=token)
+    anchored()
+    restore(run, keep=0)
+    looks = anchors.cut
+
+    def looks_late(row):
+        System.objects.all().delete()
+        system()
+        return looks(row)
+
+    monkeypatch.setattr(anchors, "cut", looks_late)
+    assert freezing.freeze_if_restored()
+    assert System.objects.get().frozen_at is None
+
+
 def test_an_anchor_holds_the_head_of_every_run_that_moved_and_at_most_one_a_minute(token):
     runs = [make_run(token=token), make_run(token=token)]
     tasks.sweep()
