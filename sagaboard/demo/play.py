@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -87,12 +88,17 @@ class Agent:
             yield found
 
     def until(self, what: str) -> JSON:
-        """What it said about `what`, as soon as it says so."""
-        for line in self.lines():
-            if what in line:
-                return line
-            if "silent" in line:
-                break  # it will say no more
+        """What it said about `what`, as soon as it says so; it is killed if it says nothing of it for too long."""
+        late = threading.Timer(PATIENT, self.process.kill)
+        late.start()
+        try:
+            for line in self.lines():
+                if what in line:
+                    return line
+                if "silent" in line:
+                    break  # it will say no more
+        finally:
+            late.cancel()
         raise StoryBroke(f"the agent went no further, without “{what}”: {self.said[-2:]}")
 
     def kill(self) -> None:
