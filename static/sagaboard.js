@@ -110,6 +110,19 @@
   };
   document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.requestConfig?.elt?.matches("[data-poll]")) hold(); });
   document.addEventListener("htmx:afterSettle", () => { holdOn(); place = ""; });
+  // What an answer would put in the place of a list, told as what it does to the rows.
+  const rowsOf = (el) => all("a.ttl[href]", el).map((a) => a.getAttribute("href"));
+  const news = (target, incoming) => {
+    const was = rowsOf(target), is = rowsOf(incoming), kept = is.filter((row) => was.includes(row));
+    // Rows that keep their order among each other stand still; those outside the longest such chain moved.
+    const ends = [];
+    for (const n of kept.map((row) => was.indexOf(row))) { const at = ends.findIndex((end) => end > n); ends[at < 0 ? ends.length : at] = n; }
+    const counts = [[is.length - kept.length, "new"], [kept.length - ends.length, "moved"], [was.length - kept.length, "gone"]];
+    return counts.filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join(", ") || "Something changed in these rows";
+  };
+  // A look whose news were kept back is asked again with what it knew before: its poller, the last part of an answer, stays too.
+  let keptBack = false;
+  document.addEventListener("htmx:beforeOnLoad", () => { keptBack = false; });
   const before = (event) => {
     // The element that asked; of a swap htmx names only the one that is replaced.
     const asker = event.detail.requestConfig?.elt;
@@ -120,10 +133,16 @@
     if (event.detail.xhr?.status >= 400 && asker?.matches("[data-poll]")) { event.detail.shouldSwap = false; return; }
     const focused = target.contains(document.activeElement) && document.activeElement !== target ? document.activeElement : null;
     const pointed = target.matches("[data-calm]") && target.matches(":hover, :focus-within");
+    if (target.matches("[data-poll]") && keptBack) { event.detail.shouldSwap = false; return; }
     if (quiet && (pointed || isField(focused) || isDirty(target))) {
       event.detail.shouldSwap = false;
-      const line = one("#changed");
+      const line = one(target.matches("[data-calm]") ? "#news" : "#changed");
       if (line) line.hidden = false;
+      if (target.matches("[data-calm]")) {
+        const incoming = event.detail.fragment || new DOMParser().parseFromString(event.detail.serverResponse, "text/html");
+        one("b", line).textContent = news(target, one(`#${target.id}`, incoming) || incoming);
+        keptBack = true;
+      }
       return;
     }
     if (focused) place = focused.id || focused.getAttribute("href") || "";
@@ -131,7 +150,7 @@
   };
   const after = (event) => {
     swappedAt = Date.now(); swapped = event.target;
-    if (swapped.matches("[data-calm]") && one("#changed")) one("#changed").hidden = true;
+    if (swapped.matches("[data-calm]") && one("#news")) one("#news").hidden = true;
     for (const id of open) { const el = document.getElementById(id); if (el) el.open = true; }
     const dialog = one("#over dialog");
     if (dialog && !dialog.matches(":modal")) { dialog.removeAttribute("open"); dialog.showModal(); }

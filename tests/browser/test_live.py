@@ -5,14 +5,21 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from corrections import services as corrections
 from runs import services
 from tests.browser.scenes import make_note
+from tests.corrections.scenes import draft_of, make_undone
 from tests.factories import make_token
+from tests.outbox.scenes import make_released
 from tests.runs.pages.helpers import failed_run
 from tests.runs.pages.scenes import red_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LOW = {"viewport": {"width": 1280, "height": 500}}
+
+
+def tell(name):
+    return {"ref": "tell", "capability": "tell_client", "args": {"name": name, "value": "x"}}
 
 
 def test_focus_and_scroll_stay_where_they_are(open_as, alice, team):
@@ -29,16 +36,46 @@ def test_focus_and_scroll_stay_where_they_are(open_as, alice, team):
 
 
 def test_no_row_moves_under_the_pointer(open_as, alice, team):
-    failed_run(team)
+    older, newer = failed_run(team), failed_run(team)
     page = open_as(alice, "/runs/")
-    row = page.locator("tr.row").first
-    row.hover()
+    page.locator("tr.row").first.hover()
     services.open_run(token=make_token(team=team), title="Opened meanwhile", plan=[])
-    expect(page.locator("#changed")).to_be_visible(timeout=8000)
+    expect(page.locator("#news")).to_contain_text("1 new. Show it", timeout=8000)
+    first = page.locator("tr.row a.ttl").first.get_attribute("href")
+    services.leave_standing(older if first == f"/runs/{older.pk}/" else newer, by=alice, reason="kept")
+    expect(page.locator("#news")).to_contain_text("1 new, 1 moved. Show it", timeout=8000)
     expect(page.locator("#runs")).not_to_contain_text("Opened meanwhile")
     page.mouse.move(5, 5)
     expect(page.locator("#runs")).to_contain_text("Opened meanwhile", timeout=8000)
-    expect(page.locator("#changed")).to_be_hidden()
+    expect(page.locator("#news")).to_be_hidden()
+
+
+def test_no_item_moves_under_the_pointer(open_as, alice, team):
+    """The looks go on meanwhile, and what was kept back comes as soon as the pointer is elsewhere."""
+    make_released(token=make_token(team=team), plan=[tell("first")])
+    page = open_as(alice, "/outbox/")
+    page.locator("#queue a.ttl").first.hover()
+    make_released(token=make_token(team=team), plan=[tell("second")])
+    expect(page.locator("#news")).to_contain_text("1 new. Show it", timeout=8000)
+    page.wait_for_timeout(4000)
+    expect(page.locator("#queue")).not_to_contain_text("second")
+    page.mouse.move(5, 5)
+    expect(page.locator("#queue")).to_contain_text("second", timeout=8000)
+    expect(page.locator("#news")).to_be_hidden()
+
+
+def test_no_correction_moves_under_the_pointer(open_as, alice, team):
+    note = make_note(team)
+    page = open_as(alice, "/corrections/")
+    page.locator("#shelf a.ttl").first.hover()
+    draft_of(make_undone(token=make_token(team=team)))
+    expect(page.locator("#news")).to_contain_text("1 new. Show it", timeout=8000)
+    expect(page.locator("#shelf a.ttl")).to_have_count(1)
+    page.mouse.move(5, 5)
+    expect(page.locator("#shelf a.ttl")).to_have_count(2, timeout=8000)
+    corrections.dismiss(note, by=note.run.owner, reason="nobody saw it")
+    expect(page.locator("#shelf")).to_contain_text("Dismissed", timeout=8000)
+    expect(page.locator("#news")).to_be_hidden()
 
 
 @pytest.mark.parametrize("address", ["run", "list"])
