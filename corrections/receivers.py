@@ -78,6 +78,8 @@ def _told(run: Run) -> list[Told]:
             what=correction.about,
             how=correction.place_label,
             url=correction.get_absolute_url(),
+            reaches=correction.place_kind != "note" or bool(correction.recipient),
+            audience=correction.audience,
             state=correction.state,
             owned=bool(correction.recipient),
             steps=frozenset(one["step"] for one in correction.signals),

@@ -36,13 +36,21 @@ def for_undoing(facts: Facts) -> list[Fact]:
         if undoing
         else Fact("Undoing", "–", "between steps")
     )
-    due = [one for one in [*facts.told, *facts.to_tell] if one.state != "dismissed"]
     return [
         _fact_undone(facts),
         now,
         _fact_withdrawn(facts),
-        Fact("To be told", str(len(due)), listed([one.who for one in due]) or "nobody"),
+        _fact_to_be_told(facts),
     ]
+
+
+def _fact_to_be_told(facts: Facts) -> Fact:
+    due = [one for one in [*facts.told, *facts.to_tell] if one.state != "dismissed"]
+    reached = [one.who for one in due if one.reaches]
+    nobodys = [f"nobody owns “{one.audience}”" for one in due if not one.reaches]
+    return Fact(
+        "To be told", str(len(reached)), " · ".join(filter(None, [listed(reached), *nobodys])) or "nobody", "hot" if nobodys else ""
+    )
 
 
 def for_stuck(facts: Facts) -> list[Fact]:

@@ -128,6 +128,14 @@ def test_who_will_be_told_is_said_while_it_is_undone():
     assert (fact.label, fact.value, fact.small) == ("To be told", "1", "Meera")
 
 
+def test_an_audience_that_nobody_owns_is_named_and_not_counted_as_told():
+    known = facts_of("compensating", step("done", "people"))
+    nobodys = Told("a note", "flag", "a note", owned=False, reaches=False, audience="qa-cohort")
+    known.to_tell = [Told("Meera", "flag", "a note"), nobodys]
+    fact = situation.of(known).facts[3]
+    assert (fact.value, fact.small, fact.tone) == ("1", "Meera · nobody owns “qa-cohort”", "hot")
+
+
 def test_paused_is_not_failed():
     assert says("stuck", step("done"), compensating_since=AGO, stopped_why="Paused by a person.").startswith("Paused by a person.")
 
