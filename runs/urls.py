@@ -23,6 +23,7 @@ run = [
     path("steps/<int:step>/let-through/", views.let_through, name="let-through"),
     path("steps/<int:step>/refuse/", views.refuse, name="refuse"),
     path("steps/<int:step>/drop/", views.drop, name="drop"),
+    path("plan/", views.plan_page, name="plan"),
     path("log/", views.log_page, name="log"),
     path("log.jsonl", views.log_lines, name="log-lines"),
     path("report/", views.report, name="report"),

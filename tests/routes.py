@@ -42,6 +42,7 @@ ROWS = {
     "runs/<int:number>/steps/<int:step>/let-through/": Row("run", "POST", "take_run"),
     "runs/<int:number>/steps/<int:step>/refuse/": Row("run", "GET POST", "take_run"),
     "runs/<int:number>/steps/<int:step>/drop/": Row("run", "GET POST", "compensate_run"),
+    "runs/<int:number>/plan/": Row("run", "GET"),
     "runs/<int:number>/log/": Row("run", "GET"),
     "runs/<int:number>/log.jsonl": Row("run", "GET"),
     "runs/<int:number>/report/": Row("run", "GET"),

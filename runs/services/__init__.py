@@ -3,7 +3,7 @@
 from runs.services.asking import Asked, request_step, skip_step
 from runs.services.ending import fail_run, finish_run, report_check
 from runs.services.holding import let_through, refuse_held
-from runs.services.opening import heartbeat, open_run, resume_run
+from runs.services.opening import declared, heartbeat, open_run, resume_run
 from runs.services.people import (
     compensate_run,
     confirm_green,
@@ -20,6 +20,7 @@ __all__ = [
     "Asked",
     "compensate_run",
     "confirm_green",
+    "declared",
     "drop_send",
     "fail_run",
     "finish_run",

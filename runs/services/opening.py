@@ -80,12 +80,17 @@ def _warnings(calls: list[PlannedCall], token: Token) -> list[str]:
 
 
 def _warned(run: Run) -> list[str]:
-    """What the first answer warned of. A large entry lies beside the log, and may have been erased."""
-    said = run.entries.get(event="run.opened").data
+    """What the first answer warned of."""
+    warnings: list[str] = declared(run).get("warnings", [])
+    return warnings
+
+
+def declared(run: Run) -> dict[str, Any]:
+    """What the run was opened with, as the log has it. A large entry lies beside the log; {} where that was erased."""
+    said: dict[str, Any] = run.entries.get(event="run.opened").data
     if "$beside" in said:
         said = StoredPayload.objects.filter(pk=said["$beside"]).values_list("body", flat=True).first() or {}
-    warnings: list[str] = said.get("warnings", [])
-    return warnings
+    return said
 
 
 def _fields(token: Token, rules: Rules, *, title: str, owner: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +152,16 @@ def _checks(rules: Rules, asked: Iterable[str]) -> list[str]:
 def _write(run: Run, calls: list[PlannedCall], checks: list[str], token: Token, warnings: list[str]) -> None:
     Check.objects.bulk_create([Check(run=run, name=name) for name in checks])
     Step.objects.bulk_create([_planned(run, number, call) for number, call in enumerate(calls, 1)])
-    plan = [{"ref": call.ref, "capability": call.capability.name, "kind": call.effective.kind} for call in calls]
+    plan = [
+        {
+            "ref": call.ref,
+            "capability": call.capability.name,
+            "kind": call.effective.kind,
+            "args": call.args,
+            "needs_result": call.needs_result,
+        }
+        for call in calls
+    ]
     facts: dict[str, Any] = {"title": run.title, "plan": plan, "checks": checks, "owner": str(run.owner), "warnings": warnings}
     run.append("run.opened", actor=f"token:{token.name}", **facts)
     signals.run_opened.send(Run, run=run)

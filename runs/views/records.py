@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from runs import log, logwords
+from runs import log, logwords, services
 from runs import report as reports
 from runs.views.shared import find_run
 from sagaboard.web import PageRequest
@@ -36,6 +36,16 @@ def log_page(request: PageRequest, number: int) -> HttpResponse:
         "only": step,
     }
     return render(request, "runs/log.html", context)
+
+
+@login_required
+@require_safe
+def plan_page(request: PageRequest, number: int) -> HttpResponse:
+    """The plan as its agent declared it when it opened the run, and what came of each call since."""
+    run = find_run(request, number)
+    said = services.declared(run)
+    calls = [{**call, "step": step} for call, step in zip(said.get("plan", []), run.steps.filter(planned=True).as_planned(), strict=False)]
+    return render(request, "runs/plan.html", {"run": run, "said": said, "calls": calls})
 
 
 @login_required
