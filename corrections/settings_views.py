@@ -15,6 +15,7 @@ from corrections.forms import AudienceForm, TemplateForm
 from corrections.models import Audience, Template
 from corrections.states import Kind
 from corrections.wording_pages import ANYWHERE, PLACES
+from sagaboard.accounts import changes
 from sagaboard.accounts.models import User
 from sagaboard.web import PageRequest
 
@@ -43,7 +44,7 @@ def audience(request: PageRequest, audience_id: int | None = None) -> HttpRespon
         if found is None:
             form.initial["name"] = request.GET.get("name", "")[:120]
         return _audience_page(request, found, form)
-    if not form.is_valid() or not _save(found or Audience(), form):
+    if not form.is_valid() or not _save(found or Audience(), form, by=request.user):
         return _audience_page(request, found, form, status=422)
     return redirect("/audiences/?saved")
 
@@ -54,7 +55,7 @@ def _may_change(user: User, found: Audience | None) -> bool:
     return user.has_perm("corrections.change_audience") or (user.is_active and found.owner_id == user.pk)
 
 
-def _save(audience: Audience, form: AudienceForm) -> bool:
+def _save(audience: Audience, form: AudienceForm, *, by: User) -> bool:
     """False where somebody registered the name meanwhile; the form says so."""
     given = form.cleaned_data
     audience.name, audience.owner = given.get("name") or audience.name, given.get("owner") or audience.owner
@@ -62,6 +63,7 @@ def _save(audience: Audience, form: AudienceForm) -> bool:
     try:
         with transaction.atomic():
             audience.save()
+            changes.note(audience, f"{changes.named(form)}; owner {audience.owner}", by=by)
     except IntegrityError:
         form.add_error("name", f"“{audience.name}” was registered a moment ago: change that one.")
         return False
@@ -89,7 +91,7 @@ def template(request: PageRequest, kind: str, place_kind: str) -> HttpResponse:
     status = 200
     if request.method == "POST":
         if _may_word(request.user) and form.is_valid():
-            Template.objects.create(kind=kind, place_kind=place_kind, body=form.cleaned_data["body"], by=request.user)
+            _word(kind, place_kind, form.cleaned_data["body"], by=request.user)
             return redirect("/templates/?saved")
         status = 422 if _may_word(request.user) else 403
     body = request.POST.get("body", now.body)
@@ -116,6 +118,11 @@ def template_preview(request: PageRequest, kind: str, place_kind: str) -> HttpRe
 def _example(body: str, kind: str, place_kind: str, user: User) -> dict[str, Any]:
     shown = wording_pages.example(kind, place_kind, user)
     return {"lines": wording.worded(body, shown), "place": PLACES[place_kind], "against": wording.against_template(body)}
+
+
+@transaction.atomic
+def _word(kind: str, place_kind: str, body: str, *, by: User) -> None:
+    changes.note(Template.objects.create(kind=kind, place_kind=place_kind, body=body, by=by), "worded anew", by=by)
 
 
 def _may_word(user: User) -> bool:

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from outbox.models import Item, Policy, PolicyVersion
 from outbox.policies import policy_for
+from sagaboard.accounts import changes
 from sagaboard.accounts.models import User
 
 FIELDS = ("capability", "audience", "needs_yes", "quorum", "four_eyes", "open_for", "bulk", "editable", "domains")
@@ -21,6 +22,7 @@ def save(form: Any, *, by: User) -> Policy:
         policy.save()
         form.save_m2m()
         keep(policy, by=by)
+        changes.note(policy, f"version {policy.version}: {changes.named(form)}", by=by)
         return policy
 
 

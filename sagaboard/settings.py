@@ -52,6 +52,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "sagaboard.web.HtmxLoginRedirect",
     "sagaboard.web.PersonsTimeZone",
+    "sagaboard.whence.NotesWhence",
     "sagaboard.web.RetryWhole",
 ]
 

@@ -36,6 +36,7 @@ from runs.states import (
 from runs.storable import storable
 from sagaboard.accounts.models import Team, Token, User
 from sagaboard.accounts.rights import teams_shown
+from sagaboard.whence import whence
 
 if TYPE_CHECKING:
     from runs.models.step import Step
@@ -284,11 +285,13 @@ class Run(Leased):
     ) -> None:
         """Adds an entry to the log, in the caller's transaction, which holds the run's lock; the database allots its `seq`.
 
-        `saves` names fields of the step that the same statement writes.
+        `saves` names fields of the step that the same statement writes. What is not the engine's doing says from where it came.
         """
+        if actor != "engine" and (where := whence.get()):
+            data["from"] = where
         document = json.dumps(storable(data))
         if len(document) > BESIDE_THE_LOG:
-            document = json.dumps(_beside(document))
+            document = json.dumps({**_beside(document), **({"from": data["from"]} if "from" in data else {})})
         self.last_event = event
         values = [self.pk, step.pk if step else None, event, actor[:200], attempt, document]
         if step and saves:

@@ -11,13 +11,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from runs import audit as acts
-from runs import logwords
 from runs.forms import SettingsForm
-from runs.models.log import EVENTS, LogQuerySet
+from runs.models.log import EVENTS
 from sagaboard.web import PageRequest
-
-# An auditor's right: to take the acts of others away as a file.
-EXPORT = "runs.view_logentry"
 
 
 @login_required
@@ -37,35 +33,33 @@ def me(request: PageRequest) -> HttpResponse:
 @require_safe
 def audit(request: PageRequest) -> HttpResponse:
     """What people and tokens did, newest first, a page at a time."""
-    asked = acts.Asked.read(request.GET.dict())
-    found = list(acts.entries(request.user, asked).narrowed(before=request.GET.get("before", ""))[: acts.PAGE + 1])
+    asked = _asked(request)
     context = {
-        "lines": [logwords.line(entry) for entry in found[: acts.PAGE]],
-        "older": found[acts.PAGE - 1].pk if len(found) > acts.PAGE else None,
+        "page": acts.page(request.user, asked, request.GET.get("before", "")),
         "asked": asked,
         "kinds": acts.KINDS,
         "events": EVENTS,
-        "may_export": request.user.has_perm(EXPORT),
+        "may_export": request.user.has_perm(acts.EXPORT),
     }
     return render(request, "runs/audit.html", context)
 
 
 @login_required
 @require_safe
-@permission_required(EXPORT, raise_exception=True)
+@permission_required(acts.EXPORT, raise_exception=True)
 def audit_csv(request: PageRequest) -> StreamingHttpResponse:
-    return _file(acts.as_csv(_asked_for(request)), "audit.csv", "text/csv; charset=utf-8")
+    return _file(acts.as_csv(request.user, _asked(request)), "audit.csv", "text/csv; charset=utf-8")
 
 
 @login_required
 @require_safe
-@permission_required(EXPORT, raise_exception=True)
+@permission_required(acts.EXPORT, raise_exception=True)
 def audit_lines(request: PageRequest) -> StreamingHttpResponse:
-    return _file(acts.as_json_lines(_asked_for(request)), "audit.jsonl", "application/jsonl; charset=utf-8")
+    return _file(acts.as_json_lines(request.user, _asked(request)), "audit.jsonl", "application/jsonl; charset=utf-8")
 
 
-def _asked_for(request: PageRequest) -> LogQuerySet:
-    return acts.entries(request.user, acts.Asked.read(request.GET.dict()))
+def _asked(request: PageRequest) -> acts.Asked:
+    return acts.Asked.read(request.GET.dict())
 
 
 def _file(lines: Iterator[str], name: str, kind: str) -> StreamingHttpResponse:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from django.contrib.admin.models import CHANGE
 from django.contrib.admin.models import LogEntry as AdminEntry
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Model, QuerySet
+from django.db.models import F, Model, QuerySet, Value
+from django.db.models.functions import Concat
+from django.forms import BaseForm
 
 from sagaboard.accounts.models import User
 
@@ -20,6 +22,20 @@ def note(row: Model, says: str, *, by: User) -> None:
         action_flag=CHANGE,
         change_message=says,
     )
+
+
+def named(form: BaseForm) -> str:
+    """The fields that this form changes, in words."""
+    return ", ".join(name.replace("_", " ") for name in form.changed_data) or "nothing"
+
+
+def found(*, who: str = "", on: str = "") -> QuerySet[AdminEntry]:
+    """All changes, by people whose name holds `who`, of what has the name `on`."""
+    changes = AdminEntry.objects.select_related("user", "content_type").order_by("-action_time", "-pk")
+    if who:
+        name = Concat(F("user__first_name"), Value(" "), F("user__last_name"), Value(" "), F("user__username"))
+        changes = changes.alias(name=name).filter(name__icontains=who)
+    return changes.filter(object_repr=on) if on else changes
 
 
 def history(row: Model) -> QuerySet[AdminEntry]:

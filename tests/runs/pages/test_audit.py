@@ -11,6 +11,9 @@ import pytest
 from outbox.models import Item
 from outbox.services import approve
 from runs import audit, services
+from runs.audit import GOVERNING
+from runs.models import CapabilityRecord
+from runs.services.governing import disable
 from tests.factories import make_team, make_user
 from tests.outbox.scenes import deliver, item_of, make_released
 from tests.runs.pages.helpers import failed_run
@@ -26,7 +29,7 @@ def auditor(team):
 def acts(client, **asked):
     page = client.get("/audit/", asked)
     assert page.status_code == 200
-    return [line.entry.event for line in page.context["lines"]]
+    return [act.event for act in page.context["page"].acts]
 
 
 def test_acts_are_found_by_who_what_on_what_and_when(client, auditor, alice, team):
@@ -84,6 +87,44 @@ def test_what_others_wrote_is_no_formula_in_a_spreadsheet(client, auditor, alice
     cells = [cell for row in rows for cell in row]
     assert any("HYPERLINK" in cell for cell in cells)
     assert [cell for cell in cells if cell.startswith(lead)] == []
+
+
+def test_what_was_done_to_what_governs_is_among_them_for_auditors(client, auditor, alice, team, monkeypatch):
+    run = failed_run(team)
+    services.take_run(run, by=alice)
+    record = CapabilityRecord.objects.get(name="show_thing")
+    disable(record, by=make_user("grace", roles=("admin",), team=team), reason="it leaks")
+    services.step_back(run, by=alice)
+    client.force_login(auditor)
+    assert acts(client)[:3] == ["run.taken", GOVERNING, "run.taken"]
+    assert acts(client).count(GOVERNING) == 1
+    assert acts(client, kind=GOVERNING) == acts(client, who="grace") == acts(client, who="grace", on="show_thing") == [GOVERNING]
+    assert acts(client, who="grace", event="run.taken") == acts(client, who="grace", until="2001-01-01") == []
+    row = list(csv.DictReader(io.StringIO(taken_away(client, "csv", who="grace"))))[0]
+    assert (row["event"], row["detail"]) == (GOVERNING, "disabled: it leaks")
+    assert "show_thing" in row["on"]
+    monkeypatch.setattr(audit, "PAGE", 1)
+    seen, before = [], ""
+    while before is not None:
+        page = client.get("/audit/", {"before": before})
+        seen += [act.event for act in page.context["page"].acts]
+        before = page.context["page"].older
+    assert seen.count(GOVERNING) == 1
+    monkeypatch.setattr(audit, "GOVERNED", 0)
+    assert "Narrow by day" in client.get("/audit/", {"kind": GOVERNING}).content.decode()
+    client.force_login(alice)
+    assert GOVERNING not in acts(client)
+
+
+def test_an_act_says_from_where_it_came(client, auditor, alice, team):
+    run = failed_run(team)
+    client.force_login(alice)
+    client.post(f"/runs/{run.pk}/take/", REMOTE_ADDR="192.0.2.7", HTTP_X_FORWARDED_FOR="203.0.113.9\x1b[2J")
+    client.force_login(auditor)
+    page = client.get("/audit/", {"who": "alice"})
+    assert page.context["page"].acts[0].whence == "page 192.0.2.7, says it asks for 203.0.113.9[2J"
+    row = list(csv.DictReader(io.StringIO(taken_away(client, "csv", who="alice"))))[0]
+    assert row["from"].startswith("page 192.0.2.7")
 
 
 def test_who_let_it_out_and_what_they_saw_is_one_page(client, auditor, alice, token, team):
