@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from runs import anchors, freezing, tasks
 from runs.clock import Clock
@@ -101,6 +102,17 @@ def test_another_installation_has_anchors_of_its_own(token):
     restore(make_run(token=token), keep=0)
     System.objects.all().delete()
     assert not freezing.freeze_if_restored()
+
+
+def test_an_anchor_of_very_many_runs_is_compared_by_one_query(token):
+    for _ in range(3):
+        make_run(token=token)
+    anchored()
+    anchor = anchors.last(system())
+    with CaptureQueriesContext(connection) as asked:
+        assert anchors.cut(system()) is None
+    assert len(anchor.heads) == 3
+    assert len([query for query in asked if "runs_logentry" in query["sql"]]) == 1
 
 
 def test_an_installation_that_took_the_place_of_the_one_in_doubt_is_not_frozen_for_it(token, monkeypatch):
