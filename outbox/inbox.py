@@ -22,7 +22,7 @@ from runs.states import Audience, RunState
 from sagaboard.accounts.models import User
 
 # Rows of a group; a group that has more says so.
-AT_MOST = 50
+AT_MOST = 30
 PAGE = 50
 # From here on an item is marked with a clock.
 SOON = dt.timedelta(minutes=30)

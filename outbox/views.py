@@ -233,7 +233,10 @@ def _decided(item: Item) -> HttpResponse:
 
 
 def _inbox(request: PageRequest) -> Inbox:
-    return inbox_of(request.user, Filters.read(request.GET.dict()))
+    inbox = inbox_of(request.user, Filters.read(request.GET.dict()))
+    if not inbox.filters.query:
+        request.counted = {"outbox": inbox.for_you}
+    return inbox
 
 
 def _number(request: PageRequest, name: str) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import zoneinfo
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -33,6 +33,8 @@ class PageRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
+    # What the page has counted already of what stands beside the navigation, by the entry's name.
+    counted: dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,15 +77,15 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is None or not user.is_authenticated:
         return {"now": timezone.now()}
     loud = [line for say in louds for line in say()]
-    return {"now": timezone.now(), "nav_counts": counts_for(user), "loud": loud}
+    return {"now": timezone.now(), "nav_counts": counts_for(user, getattr(request, "counted", {})), "loud": loud}
 
 
-def counts_for(user: User) -> dict[str, Count]:
-    """All counts of the navigation, by one query."""
+def counts_for(user: User, known: Mapping[str, int]) -> dict[str, Count]:
+    """All counts of the navigation, those that are not `known` by one query."""
     needs = {name: of(user) for name, of in counts.items()}
-    kinds = [(name, rows) for name, one in needs.items() for rows in (one.rows, one.also) if rows is not None]
-    numbers = count_together(kinds)
-    return {name: Count(numbers[name], one.tone, one.says) for name, one in needs.items()}
+    kinds = [(name, rows) for name, one in needs.items() if name not in known for rows in (one.rows, one.also) if rows is not None]
+    numbers = {**count_together(kinds), **known}
+    return {name: Count(numbers.get(name, 0), one.tone, one.says) for name, one in needs.items()}
 
 
 def count_together(kinds: Iterable[tuple[str, models.QuerySet[Any]]]) -> Counter[str]:
