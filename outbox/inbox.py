@@ -118,9 +118,10 @@ def inbox_of(user: User, filters: Filters | None = None) -> Inbox:
     asked = filters.narrow(Item.objects.open(), now)
     # Whoever may decide an item sees it.
     items, mine = asked.visible_to(user), asked.waiting_for(user)
+    others = items.decidable().exclude(pk__in=Item.objects.open().waiting_for(user).values("pk"))
     parts: list[Part] = [
         ("For you", mine, lambda item: Row(item, "await", _what_for(item), _ends_soon(item, now))),
-        ("For someone else", items.decidable().exclude(pk__in=mine.values("pk")), lambda item: _elsewhere(reader, item, now)),
+        ("For someone else", others, lambda item: _elsewhere(reader, item, now)),
         ("Expired, for you to ask again or drop", items.expired().filter(step__run__owner=user), _row("expired", _expired)),
         ("Approved, not sent yet", items.approved(), _row("approved", _on_its_way)),
         ("Held until their run is green", items.filter(state=ItemState.HELD), _row("queued", _held)),

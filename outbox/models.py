@@ -107,12 +107,14 @@ class ItemQuerySet(models.QuerySet["Item"]):
         return self.decidable().filter(_right_of(user))._of_other_eyes(user).exclude(_yes_of(user))
 
     def _of_other_eyes(self, user: User) -> Self:
-        newest = Version.objects.filter(item=OuterRef("pk")).order_by("-number").values("edited_by")[:1]
+        # The few that they edited, and no later version of which there is; asked once and not of each item.
+        later = Version.objects.filter(item=OuterRef("item"), number__gt=OuterRef("number"))
+        edited = Q(pk__in=Version.objects.filter(~Exists(later), edited_by=user).values("item"))
         run = "step__run__"
         asked = Q(**{f"{run}owner": user}) | Q(**{f"{run}token__person": user}) | Q(step__asked_by=user) | Q(**{f"{run}opened_by": user})
         apply = Q(policy=None) | Q(policy__four_eyes=True) | Q(wanted_four_eyes=True)
-        same = Case(When(apply & (asked | Q(editor=user.pk)), then=Value(True)), default=Value(False), output_field=models.BooleanField())
-        return self.alias(editor=Subquery(newest)).alias(same_eyes=same).filter(same_eyes=False)
+        same = Case(When(apply & (asked | edited), then=Value(True)), default=Value(False), output_field=models.BooleanField())
+        return self.alias(same_eyes=same).filter(same_eyes=False)
 
     def matching(self, text: str) -> Self:
         """Free text over title, capability, run, agent, ticket, recipient; a run's number; the beginning of a digest."""

@@ -32,6 +32,7 @@ PAGE = 100
 GOVERNED = 500
 # What a spreadsheet takes for a formula, which may send away what stands beside it.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+Line = tuple[dt.datetime, dict[str, Any], dict[str, Any]]
 COLUMNS = ("at", "who", "event", "run", "seq", "step", "on", "digest", "from", "detail", "hash")
 KINDS = sorted({GOVERNING, *(event.partition(".")[0] for event in EVENTS)})
 
@@ -169,9 +170,9 @@ def as_json_lines(user: User, asked: Asked) -> Iterator[str]:
 
 def _whole(user: User, asked: Asked) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """All of them, newest first, each as its columns and what more there is of it."""
-    of_runs = ((entry.at, _row(entry), {"data": entry.data}) for entry in entries(user, asked).iterator(chunk_size=1000))
+    of_runs: Iterator[Line] = ((entry.at, _row(entry), {"data": entry.data}) for entry in entries(user, asked).iterator(chunk_size=1000))
     governed: Iterable[AdminEntry] = governing(user, asked).iterator(chunk_size=1000)
-    of_governing = ((change.action_time, _governed(change), {}) for change in governed)
+    of_governing: Iterator[Line] = ((change.action_time, _governed(change), {}) for change in governed)
     for _, row, more in heapq.merge(of_runs, of_governing, key=lambda line: line[0], reverse=True):
         yield row, more
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections import Counter, defaultdict
+from collections import defaultdict
 
-from django.db.models import Count, Value
+from django.db.models import F
 
 from runs import exposure, strip
 from runs.facts import Facts
@@ -15,6 +15,7 @@ from runs.models.run import RunQuerySet
 from runs.sections import sections
 from runs.states import RunState, StepState
 from sagaboard.accounts.models import User
+from sagaboard.web import count_together
 
 PAGE = 30
 # More unfinished runs than this in a group are not read line by line.
@@ -187,9 +188,6 @@ def look_of(facts: Facts, awaiting: int, untold: int) -> tuple[str, str]:
 
 
 def _counts(runs: RunQuerySet) -> dict[str, int]:
-    number = Count("pk")
-    by_state = runs.order_by().values("state").annotate(number=number).values_list("state", "number")
-    seen = runs.order_by().seen_by_people_now().annotate(what=Value("visible")).values("what").annotate(number=number)
-    found = Counter(dict(by_state.union(seen.values_list("what", "number"), all=True)))
+    found = count_together([(F("state"), runs), ("visible", runs.seen_by_people_now())])
     visible = found.pop("visible", 0)
     return {"all": found.total(), "visible": visible, "compensated": found[RunState.COMPENSATED]}

@@ -88,8 +88,11 @@ def counts_for(user: User, known: Mapping[str, int]) -> dict[str, Count]:
     return {name: Count(numbers.get(name, 0), one.tone, one.says) for name, one in needs.items()}
 
 
-def count_together(kinds: Iterable[tuple[str, models.QuerySet[Any]]]) -> Counter[str]:
-    """How many rows there are of each kind, by one query; rows of one kind may be in several tables, and none is listed twice."""
+def count_together(kinds: Iterable[tuple[str | models.F, models.QuerySet[Any]]]) -> Counter[str]:
+    """How many rows there are of each kind, by one query; rows of one kind may be in several tables, and none is listed twice.
+
+    A kind is a name, or the field that holds each row's.
+    """
     first, *others = [_counted(name, rows) for name, rows in kinds]
     found: Counter[str] = Counter()
     for name, number in first.union(*others, all=True):
@@ -97,10 +100,14 @@ def count_together(kinds: Iterable[tuple[str, models.QuerySet[Any]]]) -> Counter
     return found
 
 
-def _counted(name: str, rows: models.QuerySet[Any]) -> models.QuerySet[Any, Any]:
+def _counted(name: str | models.F, rows: models.QuerySet[Any]) -> models.QuerySet[Any, Any]:
     number = models.Count("pk")
     counted: models.QuerySet[Any, Any] = (
-        rows.order_by().annotate(what=Value(name)).values("what").annotate(number=number).values_list("what", "number")
+        rows.order_by()
+        .annotate(what=Value(name) if isinstance(name, str) else name)
+        .values("what")
+        .annotate(number=number)
+        .values_list("what", "number")
     )
     return counted
 

@@ -27,12 +27,17 @@ from sagaboard.templatetags.words import duration
 
 log = logging.getLogger(__name__)
 AT_ONCE = 100
+WAITING = (StepState.ON_HOLD, StepState.REQUESTED, StepState.UNKNOWN)
 
 
 def waits_too_long() -> None:
     """Each step in a transaction of its own run; one that fails holds up no other."""
-    for find in (_held, _not_taken, _lost):
-        for pk, run_id in find().order_by("pk").values_list("pk", "run_id")[:AT_ONCE]:
+    # Most looks find none at all, by one pass.
+    before = Clock() - _seconds(_first_bound())
+    aged = Q(requested_at__lt=before) | Q(started_at__lt=before)
+    old = list(_in_state(*WAITING).filter(aged).values_list("pk", flat=True))
+    for find in (_held, _not_taken, _lost) if old else ():
+        for pk, run_id in find().filter(pk__in=old).order_by("pk").values_list("pk", "run_id")[:AT_ONCE]:
             _each(run_id, partial(_deal_with, pk=pk, find=find))
 
 
@@ -84,9 +89,14 @@ def _waiting_since(since: Greatest | F, state: StepState) -> QuerySet[Step]:
     return waiting.exclude(Exists(told))
 
 
-def _in_state(state: StepState) -> QuerySet[Step]:
+def _in_state(*states: StepState) -> QuerySet[Step]:
     """By way of the unfinished runs, as the sweep finds steps."""
-    return Step.objects.filter(run__in=Run.objects.unfinished(), state=state)
+    return Step.objects.filter(run__in=Run.objects.unfinished(), state__in=states)
+
+
+def _first_bound() -> float:
+    """Nothing that waits for less long is anybody's business yet."""
+    return min(settings.PAGE_AFTER, settings.HELD_AT_MOST)
 
 
 def _deal_with(run: Run, *, pk: int, find: Callable[[], QuerySet[Step]]) -> None:

@@ -40,13 +40,16 @@ def steps_due() -> None:
     """Requested steps nobody claimed, sends whose turn it is, expired leases, lost calls to look for."""
     # By way of the runs, of which few are unfinished. An index on what every step changes would cost each of them more than this look.
     due = Step.objects.filter(lease_is_free(), run__in=Run.objects.unfinished()).select_related(None)
-    asked = due.filter(state=StepState.REQUESTED, requested_at__lt=Clock() - GRACE).filter(_is_due())
-    waiting = due.filter(state=StepState.QUEUED, due_at__lte=Clock(), run__state__in=GOING_FORWARD)
-    for step in (*_some(asked), *_some(waiting)):
-        dispatch.invoke(step)
-    lost = due.filter(Q(state=StepState.RUNNING) | Q(state=StepState.UNKNOWN, due_at__lte=Clock()))
-    for step in _some(lost):
-        dispatch.look(step)
+    asked = Q(state=StepState.REQUESTED, requested_at__lt=Clock() - GRACE) & (Q(due_at=None) | Q(due_at__lte=Clock()))
+    waiting = Q(state=StepState.QUEUED, due_at__lte=Clock(), run__state__in=GOING_FORWARD)
+    lost = Q(state=StepState.RUNNING) | Q(state=StepState.UNKNOWN, due_at__lte=Clock())
+    # All three by one pass over those steps.
+    found = due.filter(asked | waiting | lost).only("pk", "run_id", "capability", "state").order_by("pk")
+    for step in found[: 3 * AT_ONCE]:
+        if step.state in (StepState.REQUESTED, StepState.QUEUED):
+            dispatch.invoke(step)
+        else:
+            dispatch.look(step)
 
 
 def walks_due() -> None:
@@ -124,14 +127,6 @@ def of_apps_above() -> None:
     for receiver, answer in signals.sweeping.send_robust(None):
         if isinstance(answer, Exception):
             log.error("The sweep's %s failed.", receiver, exc_info=answer)
-
-
-def _is_due() -> Q:
-    return Q(due_at=None) | Q(due_at__lte=Clock())
-
-
-def _some(steps: QuerySet[Step]) -> QuerySet[Step]:
-    return steps.only("pk", "run_id", "capability").order_by("pk")[:AT_ONCE]
 
 
 def _each(run_id: int, change: Callable[[Run], None]) -> None:

@@ -65,15 +65,16 @@ def _seen_by_people() -> Exists:
 def _needs_someone() -> Q:
     # The state stands first: the database asks in this order. Steps are found by way of the unfinished runs, which are few.
     undecided = Q(state=RunState.CHECKING) & Q(~Exists(Check.objects.filter(run=OuterRef("pk"))))
-    failed = Q(state=RunState.FAILED) & Q(pk__in=_unfinished_with_step(IN_EFFECT))
-    open_step = Q(state__in=UNFINISHED) & Q(pk__in=_unfinished_with_step(["unknown", "on_hold"]))
+    failed = Q(state=RunState.FAILED) & Q(pk__in=_with_step(IN_EFFECT, Run.objects.filter(state=RunState.FAILED)))
+    open_step = Q(state__in=UNFINISHED) & Q(pk__in=_with_step(["unknown", "on_hold"], Run.objects.unfinished()))
     return Q(state=RunState.STUCK) | failed | open_step | undecided
 
 
-def _unfinished_with_step(states: Collection[str]) -> models.QuerySet[Any, Any]:
+def _with_step(states: Collection[str], runs: RunQuerySet) -> models.QuerySet[Any, Any]:
+    """Numbers of these runs that have a step in one of these states."""
     from runs.models.step import Step
 
-    return Step.objects.filter(run__in=Run.objects.unfinished(), state__in=states).values("run")
+    return Step.objects.filter(run__in=runs, state__in=states).values("run")
 
 
 def shown_to(user: User, prefix: str = "") -> Q:
