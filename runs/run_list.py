@@ -155,7 +155,12 @@ def _narrowed(runs: RunQuerySet, wanted: Wanted) -> RunQuerySet:
 
 def _lines(runs: list[Run], awaiting: dict[int, int], untold: dict[int, int], now: dt.datetime) -> dict[int, Line]:
     steps: dict[int, list[Step]] = defaultdict(list)
-    wide = ("args", "prepared", "effect", "why", "undo_error", "settled_why", "seen_at_settling")
+    # Nothing of these stands in a line, and there are a thousand steps.
+    wide = (
+        "args", "prepared", "effect", "why", "touches", "error", "undo_error", "settled_by", "settled_why", "settled_as",
+        "seen_at_settling", "key", "call_key", "args_digest", "identity_digest", "version", "planned_kind", "lease_until", "worker",
+        "due_at", "requested_at", "undo_started_at", "tidied_at", "window_paged_at",
+    )  # fmt: skip
     for step in Step.objects.filter(run__in=[run.pk for run in runs]).as_planned().defer(*wide):
         steps[step.run_id].append(step)
     return {run.pk: _line(run, steps[run.pk], awaiting.get(run.pk, 0), untold.get(run.pk, 0), now) for run in runs}

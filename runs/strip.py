@@ -42,7 +42,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Strip:
-    cells: list[Cell]
+    cells: tuple[Cell, ...]
     pivot: int | None
     width: int
     says: str
@@ -57,9 +57,9 @@ def of(steps: Iterable[Step]) -> Strip:
     says = _says(looks, below)
     if len(looks) > MOST_CELLS:
         return _merged(looks, above, says)
-    cells = [
+    cells = tuple(
         Cell(look, 1 + place * (CELL + GAP) + (PIVOT if place >= above else 0), slash=slash) for place, (look, slash) in enumerate(looks)
-    ]
+    )
     pivot = 2 + above * (CELL + GAP) if below else None
     return Strip(cells, pivot, len(looks) * (CELL + GAP) + (PIVOT if below else 0) + 1, says)
 
@@ -84,7 +84,7 @@ def _merged(looks: list[tuple[str, bool]], above: int, says: str) -> Strip:
         width = max(10, WIDTH * count // len(looks))
         cells.append(Cell(look, x, width, count, slash))
         x += width + GAP
-    return Strip(cells, pivot, x, says)
+    return Strip(tuple(cells), pivot, x, says)
 
 
 def _says(looks: list[tuple[str, bool]], below: int) -> str:

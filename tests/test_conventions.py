@@ -8,6 +8,7 @@ import pytest
 
 from runs.failpoints import POINTS
 from runs.models.log import EVENTS
+from tests.guarded import GUARDS
 
 ROOT = Path(__file__).parents[1]
 CODE = [path for app in ("sagaboard", "runs", "outbox", "corrections") for path in sorted((ROOT / app).rglob("*.py"))]
@@ -91,3 +92,8 @@ def test_the_pictures_of_the_readme_are_kept_and_small():
     pictures = [ROOT / (one or other) for one, other in shown]
     assert len(pictures) == 3
     assert {path.name: path.stat().st_size for path in pictures if path.stat().st_size > 150_000} == {}
+
+
+def test_every_guard_stands_where_it_would_be_taken_out():
+    stale = [(guard.fault, guard.file) for guard in GUARDS if (ROOT / guard.file).read_text().count(guard.old) != 1]
+    assert stale == []

@@ -6,10 +6,13 @@ import dataclasses
 import datetime as dt
 import json
 import re
+from collections.abc import Hashable
+from functools import lru_cache
 from typing import Any
 
 from django import template
 from django.template import Context
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -66,14 +69,27 @@ LOOKS = {
 }
 
 
-@register.inclusion_tag("_state.html")
-def state(key: str, label: str = "", *, big: bool = False) -> dict[str, Any]:
-    """The pill of a state: shape, colour and word."""
-    css, shape, word = LOOKS[key]
-    return {"css": css, "icon": shape, "label": label or word, "big": big}
+# A page has hundreds of these, of which few differ: each is drawn once. `typed`, so that what is marked safe stays by itself.
+_once = lru_cache(maxsize=2000, typed=True)
 
 
 @register.simple_tag
+@_once
+def state(key: str, label: str = "", *, big: bool = False) -> SafeString:
+    """The pill of a state: shape, colour and word."""
+    css, shape, word = LOOKS[key]
+    return render_to_string("_state.html", {"css": css, "icon": shape, "label": label or word, "big": big})
+
+
+@register.simple_tag
+@_once
+def drawn(strip: Hashable) -> SafeString:
+    """A run's steps in one row, from a `runs.strip.Strip`."""
+    return render_to_string("_strip.html", {"strip": strip})
+
+
+@register.simple_tag
+@_once
 def icon(name: str) -> SafeString:
     """A shape of the sprite; the words beside it carry the meaning."""
     return format_html('<svg class="i" aria-hidden="true"><use href="#i-{}"/></svg>', name)

@@ -114,7 +114,7 @@ def test_many_steps_merge_into_segments():
 
 
 def test_a_run_without_steps_has_a_strip_too():
-    assert dataclasses.astuple(strip.of([])) == ([], None, 1, "no step yet")
+    assert dataclasses.astuple(strip.of([])) == ((), None, 1, "no step yet")
 
 
 def test_while_a_run_is_undone_the_next_step_is_told_from_those_behind_it():
