@@ -141,7 +141,7 @@ class TransitionTicket(Capability[TransitionTicketArgs]):
             body["update"] = {"comment": [{"add": {"body": document(args.comment)}}]}
         to = destination(at, f"{_path(args.issue)}/transitions", self.classify(args).read_by or self.read_by)
         lines = [f"{args.issue} → {args.to}", *([args.comment] if args.comment else [])]
-        return Payload(to=to, body=canonical(body), title=lines[0], as_read="\n".join(lines))
+        return Payload(to=to, body=canonical(body), title=f"Move {args.issue} to {args.to}", as_read="\n".join(lines))
 
     def classify(self, args: TransitionTicketArgs) -> Reach:
         """Irreversible and read by clients, unless the target says that no webhook hears of it."""

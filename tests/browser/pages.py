@@ -129,7 +129,8 @@ def _runs(team: Any, alice: User, bob: User, ada: User) -> Iterator[Shown]:
         yield Shown(f"step-{name}", f"/runs/{run.pk}/steps/{number}/", alice)
     yield Shown("steps", f"/runs/{runs['many'].pk}/steps/?from=1&to=30", alice)
     yield Shown("settle", f"/runs/{runs['stuck'].pk}/steps/3/settle/", alice)
-    yield Shown("plan", f"/runs/{red.pk}/plan/", alice)
+    for name in ("planned", "unplanned", "hostile"):
+        yield Shown(f"plan-{name}", f"/runs/{runs[name].pk}/plan/", alice)
     yield Shown("log", f"/runs/{red.pk}/log/", alice)
     yield Shown("log-of-a-step", f"/runs/{red.pk}/log/?step=3", alice)
     for name in ("failed", "undone", "sent", "hostile"):

@@ -38,7 +38,7 @@ def test_approve_by_keyboard_alone(open_as, alice, ticket):
     page = open_as(alice, "/outbox/")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="BILL-318 → In Review")).to_be_visible()
+    expect(page.get_by_role("heading", name="Move BILL-318 to In Review")).to_be_visible()
     shoot(page, "outbox")
     page.keyboard.press("a")
     assert reread(ticket).state == ItemState.AWAITING
@@ -75,7 +75,7 @@ def test_escape_always_changes_nothing(open_as, alice, ticket):
 
 def test_approve_without_scripts(open_as, alice, ticket):
     page = open_as(alice, "/outbox/", java_script_enabled=False)
-    page.get_by_role("link", name="BILL-318 → In Review").click()
+    page.get_by_role("link", name="Move BILL-318 to In Review").click()
     page.get_by_role("button", name="Approve and send to client").click()
     page.get_by_role("button", name="Yes, send").click()
     expect(page.locator("#result")).to_contain_text("Approved by you.")
@@ -110,7 +110,7 @@ def test_a_reason_of_blanks_comes_back_with_what_was_chosen(open_as, alice, tick
 def test_on_a_phone_the_queue_leads_to_a_page_of_its_own(open_as, alice, ticket):
     page = open_as(alice, "/outbox/", **PHONE)
     shoot(page, "outbox-phone-queue")
-    page.get_by_role("link", name="BILL-318 → In Review").tap()
+    page.get_by_role("link", name="Move BILL-318 to In Review").tap()
     expect(page.locator("#queue")).to_be_hidden()
     shoot(page, "outbox-phone")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -240,7 +240,7 @@ def test_what_was_typed_survives_a_login(open_as, alice, ticket, client):
     page.get_by_label("Name").fill("alice")
     page.get_by_label("Password").fill("a long password")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name="BILL-318 → In Review")).to_be_visible()
+    expect(page.get_by_role("heading", name="Move BILL-318 to In Review")).to_be_visible()
     assert not Decision.objects.exists()
     page.get_by_role("button", name="Reject…").click()
     expect(page.get_by_label("Why", exact=False)).to_have_value("Not before Friday.")

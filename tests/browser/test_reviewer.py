@@ -114,8 +114,8 @@ def hand(request, open_as, alice, board):
 
 def test_a_call_is_read_and_approved(hand, board):
     page, item = hand.page, item_of(board, "ticket")
-    hand.press(page.get_by_role("link", name="BILL-318 → In Review"))
-    expect(page.get_by_role("heading", name="BILL-318 → In Review")).to_be_visible()
+    hand.press(page.get_by_role("link", name="Move BILL-318 to In Review"))
+    expect(page.get_by_role("heading", name="Move BILL-318 to In Review")).to_be_visible()
     expect(page.get_by_role("region", name="Payload, all of it")).to_contain_text("ready for review")
     hand.press(page.get_by_role("button", name="Approve and send to client"))
     assert not Decision.objects.exists()
@@ -138,7 +138,7 @@ def test_words_are_changed_and_somebody_else_must_approve_them(hand, board):
 
 def test_a_call_is_rejected_with_a_reason(hand, board):
     page, item = hand.page, item_of(board, "ticket")
-    hand.press(page.get_by_role("link", name="BILL-318 → In Review"))
+    hand.press(page.get_by_role("link", name="Move BILL-318 to In Review"))
     hand.press(page.get_by_role("button", name="Reject…"))
     hand.type(page.get_by_label("Why", exact=False).first, "Not before Friday.")
     hand.press(page.get_by_role("button", name="Reject, send nothing"))

@@ -76,7 +76,13 @@ def command(*args, **environ):
 
 def small_stack(state, port):
     argv = [sys.executable, "-m", "tests.sagaboard.small", str(state), str(port)]
-    return subprocess.Popen(argv, cwd=BASE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(argv, cwd=BASE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=in_the_foreground)
+
+
+def in_the_foreground():
+    """What a shell starts in the background ignores SIGINT, and so would all that these tests start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def said_until(popen, sentence):
