@@ -22,7 +22,6 @@ from runs.models import LogEntry, System
 EVERY = dt.timedelta(seconds=60)
 # Entries get their ids before they are committed, so that a lower one may appear after a higher one.
 OVERLAP = 1000
-NEWEST = 100
 HELD = """
 SELECT count(*) FROM unnest(%s::bigint[], %s::integer[], %s::text[]) AS head (run, seq, hash)
 JOIN runs_logentry entry ON entry.run_id = head.run AND entry.seq = head.seq AND entry.hash = head.hash
@@ -74,14 +73,7 @@ def cut(system: System) -> Anchor | None:
     anchor = last(system)
     if anchor is None or (system.thawed_at is not None and anchor.at <= system.thawed_at):
         return None
-    session, heads = connection.connection, anchor.heads
-    # What is restored gets new connections: on one that has compared it whole, its newest runs are enough.
-    if session is not None and getattr(session, "compared_with", None) == anchor.at:
-        heads = heads[-NEWEST:]
-    if _held(heads) < len(heads):
-        return anchor
-    connection.connection.compared_with = anchor.at  # ours, beside what the driver keeps there
-    return None
+    return None if _held(anchor.heads) == len(anchor.heads) else anchor
 
 
 def _held(heads: list[tuple[int, int, str]]) -> int:
