@@ -49,7 +49,7 @@ bench: $(INSTALLED)
 
 .PHONY: test chromium
 test: chromium $(INSTALLED)
-	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(ARGS)
+	@$(RUN) -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # Said before the long run, not in the middle of it. The tests find it the same way.
 chromium:

@@ -2,18 +2,18 @@
 
 import datetime as dt
 
-from corrections.models import Correction
+from corrections.models import Correction, CorrectionQuerySet
 from corrections.states import CorrectionState
 from runs import ages
 from sagaboard.accounts.models import User
 from sagaboard.web import Needs, counts
 
 
-def drafts_of(user: User) -> Needs:
-    return Needs(Correction.objects.waiting_for(user), "hot", "for you to send")
+def drafts_of(user: User) -> list[CorrectionQuerySet]:
+    return [Correction.objects.waiting_for(user)]
 
 
-counts["corrections"] = drafts_of
+counts["corrections"] = Needs(drafts_of, "hot", "for you to send")
 
 
 def _ages(now: dt.datetime) -> list[ages.Age]:

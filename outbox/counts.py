@@ -2,19 +2,19 @@
 
 import datetime as dt
 
-from outbox.models import Item
+from outbox.models import Item, ItemQuerySet
 from outbox.states import ItemState
 from runs import ages
 from sagaboard.accounts.models import User
 from sagaboard.web import Needs, counts
 
 
-def waiting_for(user: User) -> Needs:
+def waiting_for(user: User) -> list[ItemQuerySet]:
     # Whoever may decide an item sees it.
-    return Needs(Item.objects.waiting_for(user), "hot", "wait for you")
+    return [Item.objects.waiting_for(user)]
 
 
-counts["outbox"] = waiting_for
+counts["outbox"] = Needs(waiting_for, "hot", "wait for you")
 
 
 def _ages(now: dt.datetime) -> list[ages.Age]:

@@ -22,8 +22,8 @@ from runs import limits, strict_json
 from runs.api_schemas import Problem
 from runs.exceptions import Invalid, NotAllowed, Refused, TooLarge
 from runs.models import Run, Step
-from runs.models.quick import Prepared
 from sagaboard.accounts.models import Token
+from sagaboard.quick import Prepared
 
 _USABLE = Prepared(lambda digest: limits.with_rules(Token.objects.usable().filter(digest=digest)), "sample")
 WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*(\d{1,6})(?:$|[,;\s])")

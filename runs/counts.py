@@ -1,5 +1,9 @@
 """The counts beside “Runs” and “Capabilities” in the navigation, and the lines about what holds for everything: frozen, delayed, alerts."""
 
+from typing import Any
+
+from django.db.models import QuerySet
+
 from runs import lateness
 from runs.models import CapabilityRecord, OutsideTool, Run
 from sagaboard.accounts.models import User
@@ -7,12 +11,12 @@ from sagaboard.templatetags.words import name_of, short
 from sagaboard.web import Loud, Needs, counts, louds
 
 
-def needing_someone(user: User) -> Needs:
-    return Needs(Run.objects.visible_to(user).needing_someone(), "red", "need someone")
+def needing_someone(user: User) -> list[QuerySet[Any]]:
+    return [Run.objects.visible_to(user).needing_someone()]
 
 
-def without_undo(user: User) -> Needs:
-    return Needs(CapabilityRecord.objects.without_undo(), "red", "without undo", also=OutsideTool.objects.filter(undo=""))
+def without_undo(user: User) -> list[QuerySet[Any]]:
+    return [CapabilityRecord.objects.without_undo(), OutsideTool.objects.filter(undo="")]
 
 
 def above_every_page() -> list[Loud]:
@@ -29,6 +33,6 @@ def _loud(one: lateness.Trouble) -> Loud:
     return Loud(f"Sending and undoing are delayed since {short(one.at)}:", "no worker takes what is due", after)
 
 
-counts["runs"] = needing_someone
-counts["capabilities"] = without_undo
+counts["runs"] = Needs(needing_someone, "red", "need someone")
+counts["capabilities"] = Needs(without_undo, "red", "without undo")
 louds.append(above_every_page)

@@ -11,7 +11,7 @@ from runs import anchors
 from runs.clock import Clock
 from runs.exceptions import Invalid
 from runs.models import System
-from runs.models.quick import Prepared
+from sagaboard.quick import Prepared
 
 log = logging.getLogger(__name__)
 IDENTITY = "SELECT (pg_control_system()).system_identifier::text, (pg_control_checkpoint()).timeline_id"

@@ -10,7 +10,7 @@ from django.db import transaction
 from runs.clock import Clock
 from runs.failpoints import reach
 from runs.models import Run, Step
-from runs.models.quick import Prepared
+from sagaboard.quick import Prepared
 
 _LOCKED = Prepared(lambda pk: Run.objects.select_for_update(no_key=True).annotate(clock=Clock()).filter(pk=pk), -1)
 _STEP = Prepared(lambda pk: Step.objects.filter(pk=pk), -1)

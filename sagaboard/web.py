@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import zoneinfo
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +21,7 @@ from django_htmx.middleware import HtmxDetails
 from psycopg import errors
 
 from sagaboard.accounts.models import User
+from sagaboard.quick import ForPerson
 
 DEADLOCK = (errors.DeadlockDetected, errors.SerializationFailure)
 BLOCKED = (errors.LockNotAvailable, errors.IdleInTransactionSessionTimeout)
@@ -39,13 +40,12 @@ class PageRequest(HttpRequest):
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What needs someone this person may act for, as rows to count; `tone` is "red" or "hot", `says` completes it aloud."""
+    """What needs someone whom a person may act for, as rows to count; `tone` is "red" or "hot", `says` completes it aloud."""
 
-    rows: models.QuerySet[Any]
+    # Of one table or more; they depend on the person's number and rights alone.
+    rows: Callable[[User], Sequence[models.QuerySet[Any]]]
     tone: str
     says: str
-    # Rows of another table that count with them.
-    also: models.QuerySet[Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Loud:
     after: str
 
 
-# Filled by the apps in `ready()`: the name of a navigation entry -> what it counts for a person; what must stand above every page.
-counts: dict[str, Callable[[User], Needs]] = {}
+# Filled by the apps in `ready()`: the name of a navigation entry -> what it counts; what must stand above every page.
+counts: dict[str, Needs] = {}
 louds: list[Callable[[], list[Loud]]] = []
 
 
@@ -82,10 +82,17 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 def counts_for(user: User, known: Mapping[str, int]) -> dict[str, Count]:
     """All counts of the navigation, those that are not `known` by one query."""
-    needs = {name: of(user) for name, of in counts.items()}
-    kinds = [(name, rows) for name, one in needs.items() if name not in known for rows in (one.rows, one.also) if rows is not None]
-    numbers = {**count_together(kinds), **known}
-    return {name: Count(numbers.get(name, 0), one.tone, one.says) for name, one in needs.items()}
+    asked = tuple(name for name in counts if name not in known)
+    numbers = {**_summed(_counts.rows(user, asked)), **known} if asked else known
+    return {name: Count(numbers.get(name, 0), one.tone, one.says) for name, one in counts.items()}
+
+
+def _needed_by(user: User, names: Iterable[str]) -> models.QuerySet[Any, Any]:
+    return _together((name, rows) for name in names for rows in counts[name].rows(user))
+
+
+# Every page asks for them.
+_counts = ForPerson(_needed_by)
 
 
 def count_together(kinds: Iterable[tuple[str | models.F, models.QuerySet[Any]]]) -> Counter[str]:
@@ -93,9 +100,17 @@ def count_together(kinds: Iterable[tuple[str | models.F, models.QuerySet[Any]]])
 
     A kind is a name, or the field that holds each row's.
     """
+    return _summed(_together(kinds))
+
+
+def _together(kinds: Iterable[tuple[str | models.F, models.QuerySet[Any]]]) -> models.QuerySet[Any, Any]:
     first, *others = [_counted(name, rows) for name, rows in kinds]
+    return first.union(*others, all=True)
+
+
+def _summed(rows: Iterable[tuple[Any, ...]]) -> Counter[str]:
     found: Counter[str] = Counter()
-    for name, number in first.union(*others, all=True):
+    for name, number in rows:
         found[name] += number
     return found
 

@@ -32,6 +32,11 @@ def _own_database(url: str) -> str:
     return url if not worker else f"{url.rpartition('/')[0]}/{1 + int(worker.removeprefix('gw'))}"
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than processors: a quarter of the time all of them would wait together, for leases to end and for servers to start."""
+    return min(4, len(os.sched_getaffinity(0)) + 1)
+
+
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="sagaboard-tests-"))
     folder.chmod(0o711)

@@ -16,10 +16,10 @@ from runs.exceptions import NotReleasable
 from runs.freezing import frozen, is_frozen
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Run, Step, TargetPause
-from runs.models.quick import Prepared
 from runs.models.step import StepQuerySet
 from runs.pauses import in_words, paused
 from runs.states import RunState, StepState
+from sagaboard.quick import Prepared
 
 log = logging.getLogger(__name__)
 _DISABLED = CapabilityRecord.objects.exclude(disabled_at=None)

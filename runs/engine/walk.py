@@ -15,10 +15,11 @@ from runs.capability import Call, Capability
 from runs.engine.attempt import LeaseTooShort, bounded, lease_for, patience_of, timeout_of, worker_name
 from runs.freezing import is_frozen
 from runs.locking import locked_run
-from runs.models import CapabilityRecord, Run, Step, quick
-from runs.models.quick import Prepared
+from runs.models import CapabilityRecord, Run, Step
 from runs.states import RunState, StepState
 from runs.storable import text
+from sagaboard import quick
+from sagaboard.quick import Prepared
 
 # Seconds for the looks before the first undo; half of them are left after each. Two walks whose looks overlap do no harm:
 # only the one that still holds the lease gets to undo.

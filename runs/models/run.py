@@ -18,7 +18,6 @@ from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.db.models.expressions import RawSQL
 
 from runs.clock import Clock
-from runs.models import quick
 from runs.models.capability import CapabilityRecord
 from runs.models.leased import Leased, lease_is_free
 from runs.states import (
@@ -34,6 +33,7 @@ from runs.states import (
     RunState,
 )
 from runs.storable import storable
+from sagaboard import quick
 from sagaboard.accounts.models import Team, Token, User
 from sagaboard.accounts.rights import teams_shown
 from sagaboard.whence import whence

@@ -8,11 +8,11 @@ from django.conf import settings
 from django.db import models
 from django.db.models import BooleanField, Case, Q, Value, When
 
-from runs.models import quick
 from runs.models.leased import Leased, lease_is_free
 from runs.models.run import Run
 from runs.states import IN_EFFECT, PENDING, STEP_MOVES, TO_UNDO, Audience, Kind, StepState
 from runs.storable import restored
+from sagaboard import quick
 
 if TYPE_CHECKING:
     from runs.models.log import LogQuerySet

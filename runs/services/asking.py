@@ -15,11 +15,11 @@ from runs.exceptions import Improvised, Invalid, KeyReused, NoEffect, NotOpen, O
 from runs.limits import rules_of
 from runs.locking import locked_run
 from runs.models import CapabilityRecord, Check, IdempotencyKey, Run, Step
-from runs.models.quick import Prepared
 from runs.paging import page
 from runs.services.opening import check_session, heartbeat
 from runs.states import KIND_ORDER, OffPlan, Overlap, RunState, StepState
 from sagaboard.accounts.models import Token
+from sagaboard.quick import Prepared
 
 # What `_pin` and `_write` set.
 _ASKED = (

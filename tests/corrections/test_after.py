@@ -8,7 +8,6 @@ from django.core import mail
 from django.utils import timezone
 
 from corrections import delivery, replies, reports, services
-from corrections.counts import drafts_of
 from corrections.exceptions import NotSendable
 from corrections.models import Correction, Report
 from corrections.states import CorrectionState
@@ -17,6 +16,7 @@ from runs import services as runs
 from runs.engine.deliver import pages_due
 from runs.models import Page, Run
 from runs.run_list import Wanted, board
+from sagaboard.web import counts_for
 from tests.corrections.scenes import SHOWN, draft_of, make_retry, make_undone, own_audience
 from tests.factories import make_run
 from tests.helpers import reread
@@ -70,7 +70,7 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
     assert "Tell them that it is back" not in client.get(sent.get_absolute_url()).content.decode()
     again = make_retry(sent.run)
     assert Page.objects.filter(person=owner, subject__contains="it is back").exists()
-    assert drafts_of(owner).rows.count() == 1
+    assert counts_for(owner, {})["corrections"].number == 1
     assert "Back: tell them" in client.get("/corrections/").content.decode()
     html = client.get(sent.get_absolute_url()).content.decode()
     assert "Tell them that it is back" in html
@@ -79,7 +79,7 @@ def test_when_the_retry_holds_its_readers_are_told_in_one_click_in_the_same_plac
     delivery.deliver(sent.run_id, news.pk)
     assert (reread(news).state, news.place_key, news.follows) == (CorrectionState.SENT, sent.place_key, sent)
     assert world.calls("correct")[1].startswith(f"[It is back - run {sent.run_id}]")
-    assert drafts_of(owner).rows.count() == 0
+    assert counts_for(owner, {})["corrections"].number == 0
     assert "Back:" not in client.get("/corrections/").content.decode()
     assert client.post(f"{sent.get_absolute_url()}back/").status_code == 409
     assert len(world.calls("correct")) == 2

@@ -5,11 +5,11 @@ import re
 import pytest
 
 from corrections import delivery, services, wording
-from corrections.counts import drafts_of
 from corrections.models import Correction
 from corrections.states import CorrectionState
 from runs.capability import Place
 from runs.exceptions import NoEffect
+from sagaboard.web import counts_for
 from tests.checker import forged
 from tests.corrections.scenes import SHOWN_TWICE, draft_of, make_undone, own_audience
 from tests.factories import make_user
@@ -193,14 +193,14 @@ def test_the_team_reads_and_does_not_send(client, draft, bob):
     assert client.post(f"/corrections/{draft.pk}/dismiss/", {"reason": "x"}).status_code == 403
     assert client.post(f"/corrections/{draft.pk}/hold/").status_code == 403
     assert reread(draft).seen == "panel on the board"
-    assert drafts_of(bob).rows.count() == 0
+    assert counts_for(bob, {})["corrections"].number == 0
 
 
 def test_the_owner_of_the_audience_sees_and_sends_without_being_in_the_team(client, draft, meera):
     client.force_login(meera)
     assert "Draft, yours to send" in page(client, f"/corrections/{draft.pk}/")
     assert client.post(f"/corrections/{draft.pk}/send/", {"revision": 1}).status_code == 302
-    assert drafts_of(draft.run.owner).rows.count() == 0
+    assert counts_for(draft.run.owner, {})["corrections"].number == 0
 
 
 def test_to_a_stranger_it_does_not_exist(client, draft):
@@ -244,7 +244,7 @@ def test_the_list_has_what_was_not_told_first(client, token, meera):
     services.dismiss(draft_of(first), by=second.owner, reason="nobody was in")
     html = page(client, "/corrections/")
     assert html.index("panel on the board, and 1 more") < html.index("Sent or dismissed") < html.rindex("panel on the board")
-    assert drafts_of(second.owner).rows.count() == 1
+    assert counts_for(second.owner, {})["corrections"].number == 1
 
 
 def test_not_delivered_shows_the_answer_and_offers_another_try(client, draft, owner):

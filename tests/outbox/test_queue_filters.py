@@ -9,11 +9,11 @@ from django.utils import timezone
 from guardian.shortcuts import assign_perm
 
 from outbox import services
-from outbox.counts import waiting_for
 from outbox.models import Item
 from outbox.policies import Approver
 from runs.models import CapabilityRecord
 from sagaboard.accounts.models import User
+from sagaboard.web import counts_for
 from tests.factories import make_team, make_token, make_user
 from tests.outbox.scenes import CLIENTS, TEAM, item_of, make_released, set_policy
 from tests.outbox.test_queue_page import group_of, page
@@ -63,7 +63,7 @@ def test_more_than_a_page_is_counted_true_and_said(client, alice, token, monkeyp
     make_released(token=token)
     html = page(client, alice)
     assert "the first 1 of 2" in html
-    assert waiting_for(alice).rows.count() == 2
+    assert counts_for(alice, {})["outbox"].number == 2
     assert len(group_of(html, "For you")) == 1
 
 

@@ -6,11 +6,11 @@ import pytest
 from django.test.utils import CaptureQueriesContext
 
 from outbox import services
-from outbox.counts import waiting_for
 from outbox.models import Policy
 from outbox.receivers import expire_items
 from runs import services as run_services
 from sagaboard.accounts.models import User
+from sagaboard.web import counts_for
 from tests.factories import make_run, make_user
 from tests.helpers import forbidden
 from tests.outbox.scenes import GATE, TEAM, deliver, item_of, make_released, make_waiting, set_policy
@@ -42,7 +42,7 @@ def test_what_i_may_decide_is_for_me_and_counted(client, token, alice):
     run = make_released(token=token)
     html = page(client, alice)
     assert group_of(html, "For you") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
-    assert waiting_for(alice).rows.count() == 2
+    assert counts_for(alice, {})["outbox"].number == 2
 
 
 def test_what_others_decide_says_why(client, token, alice, bob):
@@ -50,7 +50,7 @@ def test_what_others_decide_says_why(client, token, alice, bob):
     html = page(client, bob)
     assert group_of(html, "For someone else") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
     assert "another group decides it" in html
-    assert waiting_for(bob).rows.count() == 0
+    assert counts_for(bob, {})["outbox"].number == 0
     run.owner = alice
     run.save()
     html = page(client, alice)
@@ -65,14 +65,14 @@ def test_my_yes_moves_it_to_the_others_and_off_my_count(client, token, alice):
     html = page(client, alice)
     assert group_of(html, "For someone else") == [str(item_of(run, "tell").pk)]
     assert "needs 2 yeses, has 1 with yours" in html
-    assert waiting_for(alice).rows.count() == 1
+    assert counts_for(alice, {})["outbox"].number == 1
 
 
 def test_held_items_stand_by_themselves(client, token, alice):
     run = make_waiting(token=token)
     html = page(client, alice)
     assert group_of(html, "Held until their run is green") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
-    assert waiting_for(alice).rows.count() == 0
+    assert counts_for(alice, {})["outbox"].number == 0
 
 
 def test_an_expired_item_is_its_owners_and_in_nobodys_queue(client, token, alice):
@@ -80,7 +80,7 @@ def test_an_expired_item_is_its_owners_and_in_nobodys_queue(client, token, alice
     expired(run)
     assert group_of(page(client, run.owner), "Expired") == [str(item_of(run, ref).pk) for ref in ("tell", "also")]
     assert "/outbox/1/" not in page(client, alice)
-    assert waiting_for(alice).rows.count() == 0
+    assert counts_for(alice, {})["outbox"].number == 0
 
 
 def test_an_item_of_a_failed_run_leaves_the_queue(client, token, alice):

@@ -11,7 +11,7 @@ from outbox.models import Policy
 from runs import bell, locking
 from runs.clock import Clock
 from runs.models import Run
-from runs.models.quick import Prepared
+from sagaboard.quick import Prepared
 from tests import checker
 from tests.conftest import empty_tables
 from tests.factories import make_team, make_token, make_user

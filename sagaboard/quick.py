@@ -6,6 +6,7 @@ database as long to plan it as to answer it. Only those paths use this; everywhe
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
@@ -15,6 +16,7 @@ import psycopg
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db.backends.postgresql.psycopg_any import mogrify
 from django.db.backends.utils import CursorDebugWrapper
 from django.db.models.expressions import RawSQL
 
@@ -34,7 +36,8 @@ def rows(sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     if not hasattr(session, "kept_cursor"):
         session.kept_cursor = ServerBindingCursor(session)  # type: ignore[call-arg]  # the stubs forget the base
     kept: psycopg.Cursor[Any] = session.kept_cursor
-    with ours.wrap_database_errors, CursorDebugWrapper(kept, ours).debug_sql(sql, values) if ours.queries_logged else nullcontext():
+    noted = CursorDebugWrapper(kept, ours).debug_sql(mogrify(sql, values, session)) if ours.queries_logged else nullcontext()
+    with ours.wrap_database_errors, noted:
         kept.execute(sql, values)
         return kept.fetchall()
 
@@ -93,6 +96,42 @@ class Prepared(Generic[M]):
         found: M = self._model.from_db(connection.alias, self._names, row[:own])
         for name, value in zip(self._queryset.query.annotation_select, row[own:], strict=True):
             setattr(found, name, value)
+        return found
+
+
+class ForPerson:
+    """Rows of values as a function of a person, composed once for all who have the same rights.
+
+    What the query asks about the person is in their rights and in their number, and it asks nothing of the database while it is
+    composed: that is made sure of by composing it for two numbers, which may differ in nothing else.
+    """
+
+    STANDING_IN = (-1_000_003, -1_000_033)
+
+    def __init__(self, query: Callable[..., models.QuerySet[Any, Any]]) -> None:
+        self.query = query
+        self.composed: dict[Any, tuple[str, list[Any]]] = {}
+
+    def rows(self, person: Any, *given: Any) -> list[tuple[Any, ...]]:
+        """`given` go to the query as they are; each combination of them and of rights is composed and kept."""
+        shape = (person.is_active, person.is_superuser, not person.is_superuser and frozenset(person.get_all_permissions()), given)
+        if shape not in self.composed:
+            # As many as there are sets of rights; no more than a process can hold.
+            self.composed = {} if len(self.composed) > 500 else self.composed
+            self.composed[shape] = self._compose(person, given)
+        sql, params = self.composed[shape]
+        return rows(sql, [person.pk if one is self else one for one in params])
+
+    def _compose(self, person: Any, given: tuple[Any, ...]) -> tuple[str, list[Any]]:
+        (sql, params), (same, others) = (self._composed_for(person, number, given) for number in self.STANDING_IN)
+        differ = {pair for pair in zip(params, others, strict=True) if pair[0] != pair[1]}
+        assert sql == same and differ <= {self.STANDING_IN}, f"the query depends on more than the rights and the number: {differ}"
+        return sql, [self if one == self.STANDING_IN[0] else one for one in params]
+
+    def _composed_for(self, person: Any, number: int, given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+        stand_in = copy.copy(person)
+        stand_in.pk = number
+        found: tuple[str, tuple[Any, ...]] = self.query(stand_in, *given).query.sql_with_params()
         return found
 
 
