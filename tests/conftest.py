@@ -42,6 +42,14 @@ END $$"""
 PBKDF2PasswordHasher.iterations = 1
 
 
+# Begun first, as one that begins last would go on alone.
+LONGEST = ("test_killed_workers", "test_every_page", "test_workers", "test_matrix")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup):
     """After the owner has migrated, the tests speak to the database as web and workers do."""

@@ -116,6 +116,16 @@ def _is_page(client, route, shown):
     return answer.status_code == 200 and not answer.streaming and b"<html" in answer.content
 
 
+@pytest.mark.parametrize("width", [1280, 1080, 1000, 900, 800, 721])
+def test_in_any_window_between_a_desk_and_a_phone_everything_is_inside(open_as, alice, team, width):
+    """The bar above every page has what a phone has below it, and a table has its columns."""
+    page = open_as(alice, f"/runs/{red_run(team).pk}/", viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.get_by_role("button", name="Sign out").bounding_box()["x"] < width - 60
+    assert page.get_by_role("link", name=str(alice)).is_visible()
+    shoot(page, f"run-{width}")
+
+
 def test_the_readme_shows_three_of_them(open_as, alice, team, settings):
     """Small enough to be kept beside the code."""
     settings.LATE_AFTER = 3600
