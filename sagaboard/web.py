@@ -83,7 +83,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 def counts_for(user: User, known: Mapping[str, int]) -> dict[str, Count]:
     """All counts of the navigation, those that are not `known` by one query."""
     asked = tuple(name for name in counts if name not in known)
-    numbers = {**_summed(_counts.rows(user, asked)), **known} if asked else known
+    numbers = {**_summed(_counts.rows(user, asked)), **known}
     return {name: Count(numbers.get(name, 0), one.tone, one.says) for name, one in counts.items()}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from runs.models import Run
@@ -40,13 +42,23 @@ def test_counts_follow_a_right_that_is_given_and_one_that_is_taken_away():
     assert waiting() == 0
 
 
+def test_what_was_composed_is_forgotten_where_it_grows_too_many(monkeypatch):
+    monkeypatch.setattr(ForPerson, "AT_MOST", 1)
+    mine = ForPerson(lambda person, also: User.objects.filter(pk__in=[person.pk, also]).order_by("pk").values_list("pk"))
+    person = make_user("somebody")
+    for also in (-1, -2, -3, -1):
+        assert mine.rows(person, also) == [(person.pk,)]
+        assert len(mine.composed) <= 2
+
+
 @pytest.mark.parametrize(
     "query",
     [
         lambda person: Run.objects.filter(opened_at__lt=timezone.now()).values_list("pk"),
         lambda person: Run.objects.filter(title=f"by {person.pk}").values_list("pk"),
+        lambda person: Run.objects.filter(RawSQL("id = ANY(%s)", [[person.pk]], output_field=BooleanField())).values_list("pk"),
     ],
-    ids=["the clock", "a text with the number in it"],
+    ids=["the clock", "a text with the number in it", "a list with it"],
 )
 def test_a_query_that_depends_on_more_is_refused(query):
     with pytest.raises(AssertionError, match="depends on more than the rights"):
