@@ -600,8 +600,8 @@ ENGINE = [
         "ENG-18",
         "migration: a migration is ours by its mark, not by its revision",
         "runs/connectors/migration_marks.py",
-        'FROM {TABLE} WHERE mark = :mark"), {"mark": mark})\n    return',
-        'FROM {TABLE} WHERE :mark <> \'\'"), {"mark": mark})\n    return',
+        'FROM {TABLE} WHERE mark = %(mark)s"\n    return',
+        "FROM {TABLE} WHERE %(mark)s <> ''\"\n    return",
         f"{MIGRATION}18_a_colleagues_migration_to_the_same_revision_is_not_adopted",
     ),
     guard(

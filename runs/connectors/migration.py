@@ -18,18 +18,34 @@ Alembic's own blocks are refused, and a hand-written COMMIT is reported as unkno
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from runs.capability import JSON, Args, Call, Capability
 from runs.connectors import migration_marks as marks
-from runs.connectors.migration_work import Reading, changing, looking
 from runs.exceptions import NoEffect, Unreadable
 from runs.states import Audience, Kind
 
+if TYPE_CHECKING:
+    from runs.connectors.migration_work import Reading, Work
+
 # Beyond this many objects the effect keeps only the hash over all of them, and drift is told without names.
 NAMED_AT_MOST = 2000
+
+
+def looking(call: Call[Any], **refusal: type[NoEffect | Unreadable]) -> AbstractContextManager[Work]:
+    # Alembic and SQLAlchemy cost a process 20 MB and a third of its start, and most never migrate anything.
+    from runs.connectors import migration_work
+
+    return migration_work.looking(call, **refusal)
+
+
+def changing(call: Call[Any]) -> AbstractContextManager[Work]:
+    from runs.connectors import migration_work
+
+    return migration_work.changing(call)
 
 
 class RunMigration(Capability[Any]):

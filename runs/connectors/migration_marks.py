@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
-
-from sqlalchemy import Connection, text
+from typing import TYPE_CHECKING, Any, cast
 
 from runs.capability import JSON, Call
-from runs.connectors.pgschema import MARKS_SCHEMA
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+# Not named as a role might be: "$user" in the search path would then put everybody's tables into it.
+MARKS_SCHEMA = "sagaboard_marks"
 TABLE = f"{MARKS_SCHEMA}.migrations"
 CREATE = [
     f"CREATE SCHEMA IF NOT EXISTS {MARKS_SCHEMA}",
@@ -19,30 +21,30 @@ CREATE = [
 
 
 def exists(connection: Connection) -> bool:
-    return connection.scalar(text("SELECT to_regclass(:name)"), {"name": TABLE}) is not None
+    return connection.exec_driver_sql("SELECT to_regclass(%(name)s)", {"name": TABLE}).scalar() is not None
 
 
 def find(connection: Connection, mark: str) -> JSON | None:
     """The effect that committed with this mark; {} if it committed without its end, None if it didn't commit."""
     if not exists(connection):
         return None
-    found = connection.scalar(text(f"SELECT coalesce(effect, '{{}}') FROM {TABLE} WHERE mark = :mark"), {"mark": mark})
-    return cast(JSON | None, found)
+    query = f"SELECT coalesce(effect, '{{}}') FROM {TABLE} WHERE mark = %(mark)s"
+    return cast(JSON | None, connection.exec_driver_sql(query, {"mark": mark}).scalar())
 
 
 def begin(connection: Connection, mark: str, call: Call[Any]) -> None:
     if not exists(connection):
         for statement in CREATE:
-            connection.execute(text(statement))
+            connection.exec_driver_sql(statement)
     values = {"mark": mark, "run": call.run, "step": call.step}
-    connection.execute(text(f"INSERT INTO {TABLE} (mark, run, step) VALUES (:mark, :run, :step)"), values)
+    connection.exec_driver_sql(f"INSERT INTO {TABLE} (mark, run, step) VALUES (%(mark)s, %(run)s, %(step)s)", values)
 
 
 def finish(connection: Connection, mark: str, effect: JSON) -> None:
     values = {"mark": mark, "effect": json.dumps(effect)}
-    connection.execute(text(f"UPDATE {TABLE} SET effect = CAST(:effect AS jsonb) WHERE mark = :mark"), values)
+    connection.exec_driver_sql(f"UPDATE {TABLE} SET effect = CAST(%(effect)s AS jsonb) WHERE mark = %(mark)s", values)
 
 
 def remove(connection: Connection, mark: str) -> None:
     if exists(connection):
-        connection.execute(text(f"DELETE FROM {TABLE} WHERE mark = :mark"), {"mark": mark})
+        connection.exec_driver_sql(f"DELETE FROM {TABLE} WHERE mark = %(mark)s", {"mark": mark})

@@ -20,8 +20,8 @@ import json
 
 from sqlalchemy import Connection, text
 
-# Not named as a role might be: "$user" in the search path would then put everybody's tables into it.
-MARKS_SCHEMA = "sagaboard_marks"
+from runs.connectors.migration_marks import MARKS_SCHEMA
+
 # What pg_dump fixes too: names in full, constants in one form. Undone with the savepoint.
 SETTINGS = {
     "search_path": "",
